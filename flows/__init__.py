@@ -1,0 +1,1 @@
+"""Flows, deployments and the `cachemend` command: what runs, in which order."""

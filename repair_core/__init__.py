@@ -1,0 +1,1 @@
+"""KV repair: edits, shift, segmentation, relevance, allocators, executors and decoding."""

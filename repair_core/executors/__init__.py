@@ -1,0 +1,31 @@
+"""The four executors, by name."""
+
+from cachemend.repair_core.errors import InputError, nearest
+from cachemend.repair_core.executors.base import Executor
+from cachemend.repair_core.executors.direct import DirectExecutor
+from cachemend.repair_core.executors.interval import IntervalExecutor
+from cachemend.repair_core.executors.one_shot import OneShotExecutor
+from cachemend.repair_core.executors.packed import PackedExecutor
+
+EXECUTORS: dict[str, type[Executor]] = {
+    "interval": IntervalExecutor,
+    "direct": DirectExecutor,
+    "one-shot": OneShotExecutor,
+    "packed": PackedExecutor,
+}
+
+
+def get_executor(name: str, n_intervals: int) -> Executor:
+    """Return the executor called `name`; "auto" is direct for one interval and packed for more.
+
+    Raises:
+        InputError: unknown name.
+    """
+    if name == "auto":
+        name = "direct" if n_intervals <= 1 else "packed"
+    if name not in EXECUTORS:
+        raise InputError(f"executor {name!r} is unknown; {nearest(name, [*EXECUTORS, 'auto'])}")
+    return EXECUTORS[name]()
+
+
+__all__ = ["EXECUTORS", "Executor", "get_executor"]

@@ -1,0 +1,39 @@
+"""One way to call a transformers model with a cache, whatever its version names the argument."""
+
+import inspect
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.cache_utils import Cache
+
+
+def base_model(model: nn.Module) -> nn.Module:
+    """The decoder without its language-model head."""
+    base: nn.Module = getattr(model, "base_model", model)
+    return base
+
+
+def cache_argument(module: nn.Module) -> str:
+    """The name under which `module` takes its cache.
+
+    Older releases swallow an unknown ``cache=`` silently and then run without one, so the name is read
+    from the signature instead of tried.
+    """
+    return "cache" if "cache" in inspect.signature(module.forward).parameters else "past_key_values"
+
+
+def run(
+    module: nn.Module, input_ids: torch.Tensor, cache: Cache, position_ids: torch.Tensor, **kwargs: Any
+) -> Any:
+    """Forward `input_ids` [batch, n] at `position_ids` [batch or 1, n], writing their rows into `cache`."""
+    kwargs[cache_argument(module)] = cache
+    with torch.no_grad():
+        return module(input_ids=input_ids, position_ids=position_ids, use_cache=True, **kwargs)
+
+
+def input_device(model: nn.Module) -> torch.device:
+    """The device on which token ids enter the model (its embedding's, also under a device map)."""
+    embedding: nn.Module = model.get_input_embeddings()  # type: ignore[operator]
+    device = next(embedding.parameters()).device
+    return device

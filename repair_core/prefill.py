@@ -1,0 +1,57 @@
+"""Prefill: the cache of a context, every row kept."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from transformers.cache_utils import DynamicCache
+
+from cachemend.repair_core.architecture import check_capability
+from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.forward import base_model, input_device, run
+
+TokenIds = torch.Tensor | Sequence[int] | Sequence[Sequence[int]]
+
+
+def as_batch(token_ids: TokenIds, device: torch.device) -> torch.Tensor:
+    """Return `token_ids` (n, or batch x n) as int64 [batch, n] on `device`.
+
+    Raises:
+        InputError: empty, ragged, or not one- or two-dimensional.
+    """
+    try:
+        ids = torch.as_tensor(token_ids, dtype=torch.long, device=device)
+    except ValueError as error:
+        raise InputError(f"token ids of a batch must have equal lengths: {error}") from error
+    if ids.ndim == 1:
+        ids = ids[None]
+    if ids.ndim != 2 or ids.numel() == 0:
+        raise InputError(f"token ids have shape {tuple(ids.shape)}; give [n] or [batch, n] with n > 0")
+    return ids
+
+
+def prefill(model: nn.Module, token_ids: TokenIds) -> DynamicCache:
+    """Compute the cache of `token_ids` from nothing (the Re-prefill reference on the edited context).
+
+    Args:
+        model: a Hugging Face causal language model in evaluation mode.
+        token_ids: [n], or [batch, n] of equal lengths.
+
+    Returns:
+        A stock cache that holds all n rows of every layer, also where the model's attention is a sliding window.
+
+    Raises:
+        InputError: no tokens, ragged batch, or a model that repair does not support.
+    """
+    check_capability(model)
+    ids = as_batch(token_ids, input_device(model))
+    # Without the configuration: with it, sliding layers would drop the rows outside their window.
+    cache = DynamicCache()
+    run(base_model(model), ids, cache, torch.arange(ids.shape[1], device=ids.device)[None])
+    return cache
+
+
+def extend(model: nn.Module, cache: DynamicCache, token_ids: torch.Tensor, start: int) -> None:
+    """Append the rows of `token_ids` [batch, n] at positions start.. to `cache`."""
+    positions = torch.arange(start, start + token_ids.shape[1], device=token_ids.device)[None]
+    run(base_model(model), token_ids, cache, positions)

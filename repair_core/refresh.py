@@ -1,0 +1,91 @@
+"""Refresh: recompute chosen rows of a cache."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import nn
+from transformers.cache_utils import Cache
+
+from cachemend.repair_core.architecture import check_capability
+from cachemend.repair_core.caches import (
+    RepairedCache,
+    Rows,
+    RowState,
+    clone_rows,
+    marked_cache,
+    read_rows,
+    row_states,
+)
+from cachemend.repair_core.errors import InputError, Refused, nearest
+from cachemend.repair_core.executors import get_executor
+from cachemend.repair_core.intervals import Positions, check_positions, maximal_intervals
+from cachemend.repair_core.prefill import TokenIds, as_batch
+
+ATTENTIONS = ("sdpa",)
+# Flash kernels ignore a ready-made mask and read scattered positions as several packed sequences.
+_FLASH = "flash"
+
+
+def refresh(
+    model: nn.Module,
+    cache: Cache,
+    token_ids: TokenIds,
+    positions: Sequence[int] | Positions | Sequence[Sequence[int]],
+    executor: str = "packed",
+    attention: str = "sdpa",
+    in_place: bool = False,
+) -> RepairedCache:
+    """Recompute the rows at `positions` through every layer and write them back.
+
+    Args:
+        model: a Hugging Face causal language model.
+        cache: the shifted cache, N rows per layer; not modified unless `in_place`.
+        token_ids: the edited context, [N] or [batch, N].
+        positions: sorted unique positions in the edited context: [B] for all sequences, or [batch, B].
+        executor: "packed", "interval", "direct", "one-shot" or "auto" (direct for one interval, else packed).
+        attention: backend of the packed executor: "sdpa".
+        in_place: write into `cache` instead of a copy.
+
+    Returns:
+        A marked cache: the rows at `positions` are REFRESHED, all others keep their bits and marks.
+
+    Raises:
+        InputError: positions unsorted or outside the context, lengths that disagree, an unknown executor.
+        Refused: a model or attention implementation that cannot be refreshed.
+    """
+    check_capability(model)
+    if attention not in ATTENTIONS:
+        raise InputError(f"attention backend {attention!r} is unknown; {nearest(attention, ATTENTIONS)}")
+    rows = read_rows(cache)
+    batch, length = rows[0].keys.shape[0], rows[0].keys.shape[-2]
+    ids = as_batch(token_ids, rows[0].keys.device)
+    if ids.shape != (batch, length):
+        raise InputError(f"token ids have shape {tuple(ids.shape)}; the cache holds {batch} x {length} rows")
+    where = _as_batch_positions(positions, batch, length)
+    states = row_states(cache, batch, length)
+    states = states if in_place else states.clone()
+    n_intervals = max(len(maximal_intervals(row)) for row in where.numpy()) if where.numel() else 0
+    chosen = get_executor(executor, n_intervals)
+    if executor == "one-shot" and _FLASH in str(getattr(model.config, "_attn_implementation", "")):
+        raise Refused("flash attention takes no 4D mask; load the model with sdpa or eager attention for one-shot")
+    if where.numel():
+        with torch.no_grad():
+            out: Sequence[Rows] = chosen.run(model, rows, ids, where, in_place)
+        states.scatter_(1, where, RowState.REFRESHED)
+    else:
+        out = rows if in_place else clone_rows(rows)
+    if in_place and isinstance(cache, RepairedCache):
+        return cache
+    return marked_cache(out, states)
+
+
+def _as_batch_positions(
+    positions: Sequence[int] | Positions | Sequence[Sequence[int]], batch: int, length: int
+) -> torch.Tensor:
+    array = np.asarray(positions, dtype=np.int64)
+    if array.ndim <= 1:
+        array = np.broadcast_to(array.reshape(1, -1), (batch, array.size))
+    if array.ndim != 2 or array.shape[0] != batch:
+        raise InputError(f"positions have shape {array.shape}; give [B] or [{batch}, B]")
+    return torch.from_numpy(np.stack([check_positions(row, length) for row in array]))

@@ -1,0 +1,1 @@
+"""Record schemas, the atomic Parquet writer, DuckDB views, SQL and the report."""
