@@ -13,7 +13,7 @@ KNOWN_LAYER_TYPES = ("full_attention", "sliding_attention")
 
 def text_config(model: nn.Module) -> Any:
     """The configuration of the decoder (a multimodal model keeps it one level down)."""
-    config = base_model(model).config
+    config: Any = base_model(model).config
     return config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
 
 

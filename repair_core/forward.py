@@ -23,9 +23,7 @@ def cache_argument(module: nn.Module) -> str:
     return "cache" if "cache" in inspect.signature(module.forward).parameters else "past_key_values"
 
 
-def run(
-    module: nn.Module, input_ids: torch.Tensor, cache: Cache, position_ids: torch.Tensor, **kwargs: Any
-) -> Any:
+def run(module: nn.Module, input_ids: torch.Tensor, cache: Cache, position_ids: torch.Tensor, **kwargs: Any) -> Any:
     """Forward `input_ids` [batch, n] at `position_ids` [batch or 1, n], writing their rows into `cache`."""
     kwargs[cache_argument(module)] = cache
     with torch.no_grad():
@@ -35,5 +33,4 @@ def run(
 def input_device(model: nn.Module) -> torch.device:
     """The device on which token ids enter the model (its embedding's, also under a device map)."""
     embedding: nn.Module = model.get_input_embeddings()  # type: ignore[operator]
-    device = next(embedding.parameters()).device
-    return device
+    return next(embedding.parameters()).device

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
@@ -60,15 +59,16 @@ def resolve(name: str) -> str:
     return name
 
 
-def load_tokenizer(
-    name: str, revision: str | None = None, trust_remote_code: bool = False
-) -> PreTrainedTokenizerBase:
+def load_tokenizer(name: str, revision: str | None = None, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
     """Load the tokenizer of `name`; raises InputError like `load_model`."""
     source = resolve(name)
     gguf = _gguf_file(source)
     try:
         return AutoTokenizer.from_pretrained(
-            source, revision=revision, trust_remote_code=trust_remote_code, **({"gguf_file": gguf} if gguf else {})
+            source,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            **({"gguf_file": gguf} if gguf else {}),
         )
     except (OSError, ValueError) as error:
         raise InputError(_cannot_load(name, error)) from error
@@ -129,7 +129,10 @@ def context_limit(name: str, revision: str | None = None, trust_remote_code: boo
     gguf = _gguf_file(source)
     try:
         config = AutoConfig.from_pretrained(
-            source, revision=revision, trust_remote_code=trust_remote_code, **({"gguf_file": gguf} if gguf else {})
+            source,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            **({"gguf_file": gguf} if gguf else {}),
         )
     except (OSError, ValueError) as error:
         raise InputError(_cannot_load(name, error)) from error
@@ -140,7 +143,8 @@ def context_limit(name: str, revision: str | None = None, trust_remote_code: boo
 def fingerprint(model: nn.Module) -> str:
     """Hash of the configuration and of the first values of every parameter."""
     digest = hashlib.sha256(type(model).__name__.encode())
-    config = {k: v for k, v in model.config.to_dict().items() if not k.startswith("_") and k != "dtype"}
+    stated: Any = model.config
+    config = {k: v for k, v in stated.to_dict().items() if not k.startswith("_") and k != "dtype"}
     config.pop("transformers_version", None)
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())
     for name, parameter in model.named_parameters():

@@ -14,7 +14,12 @@ class Executor(ABC):
 
     @abstractmethod
     def run(
-        self, model: nn.Module, rows: Sequence[Rows], ids: torch.Tensor, positions: torch.Tensor, in_place: bool
+        self,
+        model: nn.Module,
+        rows: Sequence[Rows],
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        in_place: bool,
     ) -> list[Rows]:
         """Return the layers with fresh K/V at `positions`.
 

@@ -15,7 +15,12 @@ class DirectExecutor(Executor):
     """Forwards each maximal interval in order; its rows are written straight over the stale ones."""
 
     def run(
-        self, model: nn.Module, rows: Sequence[Rows], ids: torch.Tensor, positions: torch.Tensor, in_place: bool
+        self,
+        model: nn.Module,
+        rows: Sequence[Rows],
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        in_place: bool,
     ) -> list[Rows]:
         def one(layers: list[Rows], tokens: torch.Tensor, where: torch.Tensor) -> list[Rows]:
             cache = in_place_cache(layers, 0)

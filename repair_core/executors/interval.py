@@ -20,7 +20,12 @@ class IntervalExecutor(Executor):
     """
 
     def run(
-        self, model: nn.Module, rows: Sequence[Rows], ids: torch.Tensor, positions: torch.Tensor, in_place: bool
+        self,
+        model: nn.Module,
+        rows: Sequence[Rows],
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        in_place: bool,
     ) -> list[Rows]:
         def one(layers: list[Rows], tokens: torch.Tensor, where: torch.Tensor) -> list[Rows]:
             for start, stop in maximal_intervals(where.numpy()):

@@ -15,7 +15,12 @@ class OneShotExecutor(Executor):
     """One forward through the stock cache update with a ready-made 4D mask (the control of paper section 13.2)."""
 
     def run(
-        self, model: nn.Module, rows: Sequence[Rows], ids: torch.Tensor, positions: torch.Tensor, in_place: bool
+        self,
+        model: nn.Module,
+        rows: Sequence[Rows],
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        in_place: bool,
     ) -> list[Rows]:
         length, device = ids.shape[1], ids.device
         where = positions.to(device)
@@ -40,7 +45,7 @@ def visible(positions: torch.Tensor, length: int, window: int | None) -> torch.T
     A cached row is visible when it is causally available and not about to be replaced; an appended row when
     it stands at or before the query.
     """
-    batch, count = positions.shape
+    batch = positions.shape[0]
     cached = torch.arange(length, device=positions.device).expand(batch, length)
     keys = torch.cat((cached, positions), dim=1)
     replaced = torch.zeros_like(cached, dtype=torch.bool).scatter_(1, positions, value=True)

@@ -30,7 +30,12 @@ class PackedExecutor(Executor):
     """One traversal for any number of intervals, exact causal history per row, batch of any size."""
 
     def run(
-        self, model: nn.Module, rows: Sequence[Rows], ids: torch.Tensor, positions: torch.Tensor, in_place: bool
+        self,
+        model: nn.Module,
+        rows: Sequence[Rows],
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        in_place: bool,
     ) -> list[Rows]:
         out = list(rows) if in_place else clone_rows(rows)
         where = positions.to(ids.device)
@@ -67,7 +72,7 @@ def _attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
+    attention_mask: torch.Tensor | None,  # noqa: ARG001  (the plan replaces it)
     packed_plan: PackedPlan,
     scaling: float | None = None,
     softcap: float | None = None,
@@ -86,7 +91,7 @@ AttentionInterface.register(ATTENTION_NAME, _attention)
 @contextmanager
 def _packed_attention(base: nn.Module) -> Iterator[None]:
     with _configuration_lock:
-        configs = {id(m.config): m.config for m in base.modules() if hasattr(m, "config")}
+        configs: dict[int, Any] = {id(m.config): m.config for m in base.modules() if hasattr(m, "config")}
         before = {key: config._attn_implementation for key, config in configs.items()}
         try:
             for config in configs.values():

@@ -1,0 +1,65 @@
+"""The contract of an allocator, and the registry of those that exist."""
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from cachemend.repair_core.context import RepairContext
+from cachemend.repair_core.errors import InputError, nearest
+from cachemend.repair_core.intervals import Positions
+
+
+class Signal(Enum):
+    """What an allocator must know before it can choose; arms of a case share it and are charged for it."""
+
+    UNITS = "units"
+    EMBEDDINGS = "embeddings"
+
+
+class Allocator(ABC):
+    """Chooses which suffix positions a budget recomputes."""
+
+    name: ClassVar[str]
+    signals: ClassVar[tuple[Signal, ...]]
+
+    @abstractmethod
+    def select(self, context: RepairContext, budget: int) -> Positions:
+        """Return exactly `budget` distinct suffix indices (0..S-1, any order); 0 < budget < S.
+
+        Deterministic: the same context and budget give the same choice in every process.
+        """
+
+
+_registry: dict[str, type[Allocator]] = {}
+A = TypeVar("A", bound=type[Allocator])
+
+
+def register(allocator: A) -> A:
+    """Class decorator: make an allocator known by its name; a name taken twice is an error."""
+    if allocator.name in _registry:
+        raise ValueError(f"allocator {allocator.name!r} is registered twice")
+    _registry[allocator.name] = allocator
+    return allocator
+
+
+def names() -> tuple[str, ...]:
+    """Names of all allocators, in order of registration."""
+    return tuple(_registry)
+
+
+def get_allocator(name: str) -> Allocator:
+    """Return the allocator called `name`.
+
+    Raises:
+        InputError: unknown name; the message gives the nearest one.
+    """
+    if name not in _registry:
+        raise InputError(f"allocator {name!r} is unknown; {nearest(name, _registry)}")
+    return _registry[name]()
+
+
+def top(scores: np.ndarray, count: int) -> Positions:
+    """Indices of the `count` largest scores, earlier first on ties."""
+    return np.argsort(-scores, kind="stable")[:count].astype(np.int64)
