@@ -18,7 +18,7 @@ IDENTITY_BONUS = 0.25
 QUANTUM = 2.0**-20
 BM25_K1 = 1.2
 BM25_B = 0.75
-_TERM = re.compile(r"[a-z0-9]+")
+_TERM = re.compile(r"[A-Za-z0-9]+")
 
 
 def embedding_relevance(model: nn.Module, suffix_ids: Sequence[int], query_ids: Sequence[int]) -> Scores:
@@ -60,8 +60,8 @@ def _unit_rows(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
 
 
 def terms(text: str) -> list[str]:
-    """Lowercase ASCII-alphanumeric terms."""
-    return _TERM.findall(text.lower())
+    """ASCII-alphanumeric terms, lowercased after they are found: no other letter may turn into one."""
+    return [term.lower() for term in _TERM.findall(text)]
 
 
 def bm25_unit_scores(unit_texts: Sequence[str], query: str) -> Scores:

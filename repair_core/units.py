@@ -92,13 +92,20 @@ def build_units(
     owner = [index for index, container in enumerate(pieces) for _ in container]
     stops = [piece.stop for piece in flat]
     counts = [0] * len(flat)
-    previous = 0
+    previous: int | None = None
+    leading = 0
     for start, stop in spans:
         if stop > start:
             # A midpoint on a boundary goes right.
-            found = bisect_right(stops, (start + stop) / 2)
-            previous = max(previous, min(found, len(flat) - 1))
-        counts[previous] += 1
+            found = min(bisect_right(stops, (start + stop) / 2), len(flat) - 1)
+            previous = found if previous is None else max(previous, found)
+        if previous is None:
+            leading += 1
+        else:
+            counts[previous] += 1
+    if leading:
+        # Zero-width tokens join the preceding unit; those before any other token join the first.
+        counts[next((i for i, count in enumerate(counts) if count), 0)] += leading
     units: list[Unit] = []
     position = 0
     by_container: list[list[int]] = [[] for _ in pieces]

@@ -58,9 +58,13 @@ def envelope(relevance: Scores) -> Scores:
 
 
 def best_window(values: Scores, width: int) -> int:
-    """Start of the earliest window of `width` with the largest sum (FP64)."""
-    sums = np.lib.stride_tricks.sliding_window_view(values, width).sum(axis=1)
-    return int(np.argmax(sums))
+    """Start of the earliest window of `width` with the largest sum.
+
+    Sums are correctly rounded: the order in which equal values stand must not decide a tie.
+    """
+    terms = values.tolist()
+    sums = [math.fsum(terms[start : start + width]) for start in range(len(terms) - width + 1)]
+    return sums.index(max(sums))
 
 
 def envelope_window(relevance: Scores) -> Callable[[Unit, int], int]:
