@@ -45,7 +45,8 @@ bench: setup
 	$(BIN)/python -m cachemend.tasks.bench
 
 lock:
-	$(BIN)/pip-compile --strip-extras --allow-unsafe --no-emit-find-links --no-emit-index-url --quiet \
+	$(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet pip-tools
+	build/lock/bin/pip-compile --strip-extras --allow-unsafe --no-emit-find-links --no-emit-index-url --quiet \
 		--output-file requirements.lock requirements.in
 	sed -i 's/+cpu//' requirements.lock
 
