@@ -1,23 +1,50 @@
-"""KV repair: edits, shift, segmentation, relevance, allocators, executors and decoding."""
+"""KV repair: edits, shift, segmentation, relevance, allocators, executors and decoding.
 
-from cachemend.repair_core.allocators import allocate
-from cachemend.repair_core.answer import Answer, answer, answer_batch
-from cachemend.repair_core.arms import REFERENCES, Arm, sweep_arms
-from cachemend.repair_core.budget import Tokens, repair_budget
-from cachemend.repair_core.caches import RepairedCache, RowState
-from cachemend.repair_core.context import RepairContext
-from cachemend.repair_core.edits import Deletion
-from cachemend.repair_core.errors import InputError, Refused
-from cachemend.repair_core.models import LoadedModel, load_model
-from cachemend.repair_core.prefill import prefill
-from cachemend.repair_core.refresh import refresh
-from cachemend.repair_core.repair import Repair, repair, repair_batch
-from cachemend.repair_core.replay import replay
-from cachemend.repair_core.shift import shift
-from cachemend.repair_core.units import semantic_units
+Names are imported on first use, so that reading results does not load torch and transformers.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cachemend.repair_core.allocators import allocate
+    from cachemend.repair_core.answering import Answer, answer, answer_batch
+    from cachemend.repair_core.arms import REFERENCES, Arm, sweep_arms
+    from cachemend.repair_core.budget import Tokens, repair_budget
+    from cachemend.repair_core.caches import RepairedCache, RowState
+    from cachemend.repair_core.context import RepairContext
+    from cachemend.repair_core.edits import Deletion
+    from cachemend.repair_core.errors import InputError, Refused
+    from cachemend.repair_core.models import LoadedModel, load_model
+    from cachemend.repair_core.prefilling import prefill
+    from cachemend.repair_core.refreshing import refresh
+    from cachemend.repair_core.repairing import Repair, repair, repair_batch
+    from cachemend.repair_core.replaying import replay
+    from cachemend.repair_core.shifting import shift
+    from cachemend.repair_core.units import semantic_units
 
 # Bumped by hand when results may change: it is part of a record's identity.
 ENGINE_VERSION = 1
+
+_HOMES = {
+    "allocators": ("allocate",),
+    "answering": ("Answer", "answer", "answer_batch"),
+    "arms": ("REFERENCES", "Arm", "sweep_arms"),
+    "budget": ("Tokens", "repair_budget"),
+    "caches": ("RepairedCache", "RowState"),
+    "context": ("RepairContext",),
+    "edits": ("Deletion",),
+    "errors": ("InputError", "Refused"),
+    "models": ("LoadedModel", "load_model"),
+    "prefilling": ("prefill",),
+    "refreshing": ("refresh",),
+    "repairing": ("Repair", "repair", "repair_batch"),
+    "replaying": ("replay",),
+    "shifting": ("shift",),
+    "units": ("semantic_units",),
+}
+
+_MODULE_OF = {name: module for module, exported in _HOMES.items() for name in exported}
 
 __all__ = [
     "ENGINE_VERSION",
@@ -47,3 +74,11 @@ __all__ = [
     "shift",
     "sweep_arms",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value

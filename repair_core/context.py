@@ -10,9 +10,9 @@ from transformers.cache_utils import Cache
 
 from cachemend.repair_core.caches import RepairedCache
 from cachemend.repair_core.edits import Deletion
-from cachemend.repair_core.prefill import prefill
+from cachemend.repair_core.prefilling import prefill
 from cachemend.repair_core.relevance import Scores, embedding_relevance
-from cachemend.repair_core.shift import shift
+from cachemend.repair_core.shifting import shift
 from cachemend.repair_core.timing import timed
 from cachemend.repair_core.units import Segmentation, semantic_units
 

@@ -25,7 +25,7 @@ from cachemend.repair_core.caches import Rows, clone_rows, read_rows
 from cachemend.repair_core.diagnostics import Distribution, normalized_recovery, total_variation
 from cachemend.repair_core.intervals import Positions, causal_pairs, maximal_intervals, token_layers
 from cachemend.repair_core.invariants import caches_equal, changed_rows
-from cachemend.repair_core.repair import signal_seconds
+from cachemend.repair_core.repairing import signal_seconds
 from cachemend.repair_core.timing import timed
 from cachemend.tasks.failures import failed_measurement, outcome_of
 

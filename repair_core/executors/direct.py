@@ -8,7 +8,7 @@ from torch import nn
 from cachemend.repair_core.caches import Rows, clone_rows, in_place_cache, set_length
 from cachemend.repair_core.executors.base import Executor, per_sequence
 from cachemend.repair_core.intervals import maximal_intervals
-from cachemend.repair_core.prefill import extend
+from cachemend.repair_core.prefilling import extend
 
 
 class DirectExecutor(Executor):

@@ -9,7 +9,7 @@ from transformers.cache_utils import DynamicCache
 from cachemend.repair_core.caches import Rows, plain_cache, read_rows
 from cachemend.repair_core.executors.base import Executor, copy_into, per_sequence
 from cachemend.repair_core.intervals import maximal_intervals
-from cachemend.repair_core.prefill import extend
+from cachemend.repair_core.prefilling import extend
 
 
 class IntervalExecutor(Executor):

@@ -56,7 +56,7 @@ def test_memory_limits_split_the_batch(model, monkeypatch: pytest.MonkeyPatch) -
 
     caches = [prefill(model, IDS[i : i + 20]) for i in range(5)]
     whole = answer_batch(model, caches, QUERY, 8)
-    monkeypatch.setattr(sys.modules["cachemend.repair_core.answer"], "BATCH_BYTES", 1)
+    monkeypatch.setattr(sys.modules["cachemend.repair_core.answering"], "BATCH_BYTES", 1)
     split = answer_batch(model, caches, QUERY, 8)
     assert [a.ids for a in split] == [a.ids for a in whole]
     assert all(a.decode_seconds is not None for a in split)

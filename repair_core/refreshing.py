@@ -20,7 +20,7 @@ from cachemend.repair_core.caches import (
 from cachemend.repair_core.errors import InputError, Refused, nearest
 from cachemend.repair_core.executors import get_executor
 from cachemend.repair_core.intervals import Positions, check_positions, maximal_intervals
-from cachemend.repair_core.prefill import TokenIds, as_batch
+from cachemend.repair_core.prefilling import TokenIds, as_batch
 
 ATTENTIONS = ("sdpa",)
 # Flash kernels ignore a ready-made mask and read scattered positions as several packed sequences.

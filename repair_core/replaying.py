@@ -14,7 +14,7 @@ from cachemend.repair_core.caches import (
     require_clean,
 )
 from cachemend.repair_core.edits import Deletion
-from cachemend.repair_core.prefill import as_batch, extend
+from cachemend.repair_core.prefilling import as_batch, extend
 
 
 def replay(model: nn.Module, cache: Cache, deletion: Deletion) -> RepairedCache:

@@ -12,7 +12,7 @@ from transformers.cache_utils import Cache, DynamicCache
 from cachemend.repair_core.caches import Rows, in_place_cache, read_rows, set_length
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.forward import run
-from cachemend.repair_core.prefill import as_batch
+from cachemend.repair_core.prefilling import as_batch
 from cachemend.repair_core.timing import timed
 
 # Caches joined into one decoding batch may take this much memory on top of the caches themselves.

@@ -15,9 +15,9 @@ from cachemend.repair_core.context import RepairContext
 from cachemend.repair_core.edits import Deletion
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.intervals import Interval, Positions, maximal_intervals
-from cachemend.repair_core.prefill import prefill
-from cachemend.repair_core.refresh import refresh
-from cachemend.repair_core.shift import shift
+from cachemend.repair_core.prefilling import prefill
+from cachemend.repair_core.refreshing import refresh
+from cachemend.repair_core.shifting import shift
 from cachemend.repair_core.timing import timed
 
 

@@ -1,0 +1,99 @@
+"""One section of the page: everything about one group of rows, ready for the template."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from cachemend.warehouse.report.failures import Failures, failures
+from cachemend.warehouse.report.figure_frame import Figure
+from cachemend.warehouse.report.figures import figures
+from cachemend.warehouse.report.finding import Tile, finding, statement, tiles
+from cachemend.warehouse.report.labels import experiment_label
+from cachemend.warehouse.report.lengths import LengthTable, length_table
+from cachemend.warehouse.report.paired import Comparison, paired_table
+from cachemend.warehouse.report.provenance import Run, cohort_sizes
+from cachemend.warehouse.report.published import PublishedTable
+from cachemend.warehouse.report.rows import STAGES, Identity, Row
+from cachemend.warehouse.report.strata import HEADLINE, Stratum, split
+from cachemend.warehouse.report.summaries import ArmSummary, InvariantCount, invariants, summarise
+from cachemend.warehouse.report.sweep import SweepTable, sweep_table
+
+
+class StratumView(NamedTuple):
+    """A stratum's tables."""
+
+    stratum: Stratum
+    sweep: SweepTable
+    arms: list[ArmSummary]
+    lengths: LengthTable
+    paired: list[Comparison]
+
+    @property
+    def stages(self) -> list[str]:
+        """Components that were timed for any arm."""
+        return [stage for stage in STAGES if any(stage in arm.seconds for arm in self.arms)]
+
+
+class GroupView(NamedTuple):
+    """A group: `main` is the stratum of the finding, `controls` the others, shown apart."""
+
+    key: str
+    identity: Identity
+    cohort: str | None
+    statement: str
+    finding: str
+    tiles: list[Tile]
+    main: StratumView
+    controls: list[StratumView]
+    figures: list[Figure]
+    published: Sequence[PublishedTable]
+    failures: Failures
+    invariants: list[InvariantCount]
+    run_ids: list[str]
+    latest: datetime
+
+    @property
+    def title(self) -> str:
+        """A short name for the table of contents."""
+        parts = (self.identity.model, self.identity.dtype, f"{self.identity.executor} executor")
+        return f"{experiment_label(self.identity.experiment)}: {', '.join(parts)}"
+
+    @property
+    def has_headline(self) -> bool:
+        """Whether the main stratum is the one that needs repair."""
+        return self.main.stratum.name in (HEADLINE, None)
+
+
+def group_view(
+    number: int,
+    identity: Identity,
+    rows: Sequence[Row],
+    runs: Sequence[Run],
+    cohorts: dict[str, str],
+    published: Sequence[PublishedTable],
+) -> GroupView:
+    """Compute a group's section."""
+    strata = split(rows, cohort_sizes(runs, identity.cohort_digest))
+    main, *controls = [_view(stratum) for stratum in strata]
+    named = {run.cohort_digest: run.cohort for run in runs if run.cohort}
+    cohort = named.get(identity.cohort_digest) or cohorts.get(identity.cohort_digest)
+    return GroupView(
+        key=f"g{number}",
+        identity=identity,
+        cohort=cohort,
+        statement=statement(identity, cohort, strata),
+        finding=finding(main.stratum),
+        tiles=tiles(main.stratum, main.arms),
+        main=main,
+        controls=controls,
+        figures=figures(main.stratum, main.arms),
+        published=published,
+        failures=failures(rows),
+        invariants=invariants(rows),
+        run_ids=sorted({row.run_id for row in rows}),
+        latest=max(row.recorded_at for row in rows),
+    )
+
+
+def _view(stratum: Stratum) -> StratumView:
+    return StratumView(stratum, sweep_table(stratum), summarise(stratum), length_table(stratum), paired_table(stratum))

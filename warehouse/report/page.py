@@ -1,0 +1,115 @@
+"""Building and writing the page."""
+
+import os
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from cachemend.calibration import intervals
+from cachemend.repair_core.errors import InputError
+from cachemend.warehouse.report.failures import SHOWN, corrupt_parts
+from cachemend.warehouse.report.formats import FILTERS
+from cachemend.warehouse.report.groups import GroupView, group_view
+from cachemend.warehouse.report.labels import allocator_label, budget_label, experiment_label
+from cachemend.warehouse.report.provenance import Run, read_cohort_names, read_runs
+from cachemend.warehouse.report.published import chosen_model, read_published
+from cachemend.warehouse.report.rows import read_groups
+from cachemend.warehouse.scanning import CorruptPart
+
+_TEMPLATES = Path(__file__).with_name("templates")
+
+
+class _Content(NamedTuple):
+    groups: list[GroupView]
+    runs: list[Run]
+    corrupt: list[CorruptPart]
+    published_model: str | None
+
+
+def write_report(results: Path, out: Path | None = None, published_model: str | None = None) -> Path:
+    """Write the report of a results folder as one HTML page that needs no network.
+
+    Safe while a run is writing: the page shows what was recorded when its records were read, and is replaced as a
+    whole or not at all.
+
+    Args:
+        results: results folder.
+        out: file to write; None for report.html in `results`.
+        published_model: the published model to show first, by full name or last part ("Qwen3-8B").
+
+    Returns:
+        The page's path.
+
+    Raises:
+        InputError: no results, an unknown published model, or `out` cannot be written.
+    """
+    content = _content(results, published_model)
+    page = (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            **content._asdict(),
+            results=results.resolve(),
+            written=datetime.now(UTC),
+            plotlyjs=Markup(get_plotlyjs()),  # from the plotly package, not from the results
+            shown_failures=SHOWN,
+            replicates=intervals.REPLICATES,
+            seed=intervals.SEED,
+        )
+    )
+    target = results / "report.html" if out is None else out
+    _write_atomically(page, target)
+    return target
+
+
+def _content(results: Path, published_model: str | None) -> _Content:
+    rows = read_groups(results)
+    runs, cohorts = read_runs(results), read_cohort_names(results)
+    published = {name: read_published(results, name) for name in {identity.experiment for identity in rows}}
+    tables = [table for name in sorted(published) for table in published[name]]
+    chosen = chosen_model(tables, published_model)
+    groups = [
+        group_view(number, identity, own, runs, cohorts, published[identity.experiment])
+        for number, (identity, own) in enumerate(rows.items())
+    ]
+    groups.sort(key=lambda group: group.latest, reverse=True)
+    return _Content(groups, runs, corrupt_parts(results), chosen)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FILTERS)
+    environment.filters.update(allocator=allocator_label, budget=budget_label, experiment=experiment_label)
+    return environment
+
+
+def _write_atomically(text: str, target: Path) -> None:
+    temporary = target.with_name(f".{target.name}-{uuid4().hex}.tmp")
+    try:
+        if target.is_dir():
+            raise InputError(f"report {target} is a folder; give the name of an HTML file")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("w", encoding="utf-8") as handle:
+                handle.write(text)
+                handle.flush()
+                os.fsync(handle.fileno())
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"report {target} cannot be written ({reason}); give a writable file") from error

@@ -1,0 +1,7 @@
+-- One row per experiment, cohort and case: the latest, but one with texts where any run stored them.
+SELECT * EXCLUDE (part)
+FROM parts.cases
+QUALIFY row_number() OVER (
+    PARTITION BY experiment, cohort_digest, case_digest
+    ORDER BY context_text IS NULL, recorded_at DESC, run_id DESC, part DESC
+) = 1
