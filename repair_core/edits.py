@@ -23,9 +23,9 @@ class Deletion:
         suffix_ids: s, the retained suffix whose cache is stale; may be empty.
     """
 
-    prefix_ids: tuple[int, ...]
-    deleted_ids: tuple[int, ...]
-    suffix_ids: tuple[int, ...]
+    prefix_ids: Sequence[int]
+    deleted_ids: Sequence[int]
+    suffix_ids: Sequence[int]
 
     def __post_init__(self) -> None:
         for name in ("prefix_ids", "deleted_ids", "suffix_ids"):
@@ -48,9 +48,9 @@ class Deletion:
     @property
     def edited_ids(self) -> tuple[int, ...]:
         """x^- = p + s."""
-        return self.prefix_ids + self.suffix_ids
+        return (*self.prefix_ids, *self.suffix_ids)
 
     @property
     def original_ids(self) -> tuple[int, ...]:
         """x = p + e + s."""
-        return self.prefix_ids + self.deleted_ids + self.suffix_ids
+        return (*self.prefix_ids, *self.deleted_ids, *self.suffix_ids)

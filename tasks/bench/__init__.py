@@ -1,0 +1,1 @@
+"""`make bench`: ratios within one run, each beside the floor that the same run calibrates."""

@@ -1,0 +1,85 @@
+"""What a refresh cannot be faster than on this machine, measured in the run that needs it."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.functional import linear
+
+from cachemend.repair_core.forward import base_model
+
+
+class Machine(NamedTuple):
+    """Calibrated limits: FP32 FLOP/s of a large product and bytes/s of a large copy, at the run's threads."""
+
+    flops: float
+    bandwidth: float
+
+
+def calibrate(repeats: int = 5) -> Machine:
+    """Measure both limits; best of `repeats`."""
+    size = 1536
+    a, b = torch.randn(2, size, size)
+    big = torch.randn(64 * 2**20 // 4)
+    target = torch.empty_like(big)
+    product = _best(lambda: a @ b, repeats)
+    copy = _best(lambda: target.copy_(big), repeats)
+    return Machine(2 * size**3 / product, 2 * big.nbytes / copy)
+
+
+def _best(function: Callable[[], object], repeats: int) -> float:
+    best = float("inf")
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        function()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def products_of_a_refresh(model: nn.Module, positions: torch.Tensor) -> Callable[[], None]:
+    """The matrix products a refresh of `positions` [B] needs, with the model's own weights and nothing else.
+
+    Every projection of every layer for B rows, and for each row its logits over the u + 1 visible keys and the
+    weighted sum of their values, as one product per 16 neighbouring rows.
+    """
+    base: Any = base_model(model)
+    weights = [m.weight for layer in base.layers for m in layer.modules() if isinstance(m, nn.Linear)]
+    config = base.config
+    rows, kv_heads = len(positions), config.num_key_value_heads
+    fold = config.num_attention_heads // kv_heads
+    inputs = {w.shape[1]: torch.randn(rows, w.shape[1]) for w in weights}
+    groups = positions.split(16)
+    keys = torch.randn(kv_heads, int(positions.max()) + 1, config.head_dim)
+    queries = [torch.randn(kv_heads, fold * len(group), config.head_dim) for group in groups]
+
+    def run() -> None:
+        for weight in weights:
+            linear(inputs[weight.shape[1]], weight)
+        for _ in base.layers:
+            for group, query in zip(groups, queries, strict=True):
+                visible = keys[:, : int(group.max()) + 1]
+                (query @ visible.transpose(1, 2)) @ visible
+
+    return run
+
+
+def flops_of_a_refresh(model: nn.Module, positions: torch.Tensor) -> float:
+    """FLOPs of the same products, with exactly u + 1 keys per row."""
+    base: Any = base_model(model)
+    linear_flops = sum(
+        2 * m.weight.numel() for layer in base.layers for m in layer.modules() if isinstance(m, nn.Linear)
+    ) * len(positions)
+    width = base.config.num_attention_heads * base.config.head_dim
+    pairs = int((positions + 1).sum())
+    return linear_flops + 4.0 * width * pairs * len(base.layers)
+
+
+def bytes_of_a_refresh(model: nn.Module, positions: torch.Tensor, length: int) -> float:
+    """Bytes of weights read once, of K and V read once up to the last position, and of the output copy."""
+    base: Any = base_model(model)
+    weights = sum(m.weight.nbytes for layer in base.layers for m in layer.modules() if isinstance(m, nn.Linear))
+    config = base.config
+    row = 2 * config.num_key_value_heads * config.head_dim * 4 * len(base.layers)
+    return weights + row * (int(positions.max()) + 1) + 2 * row * length

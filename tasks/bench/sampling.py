@@ -1,0 +1,36 @@
+"""Interleaved wall-clock samples of several functions."""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import NamedTuple
+
+
+class Sample(NamedTuple):
+    """Seconds of one function: median and extremes over `n` repeats."""
+
+    median: float
+    low: float
+    high: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.median * 1e3:9.1f} ms  [{self.low * 1e3:.1f}, {self.high * 1e3:.1f}]  n={self.n}"
+
+
+def interleaved(
+    functions: Mapping[str, Callable[[], object]], repeats: int, warmups: int = 2, seed: int = 0
+) -> dict[str, Sample]:
+    """Time every function once per round, in an order drawn anew each round, after `warmups` untimed rounds."""
+    order, rng = list(functions), random.Random(seed)
+    times: dict[str, list[float]] = {name: [] for name in order}
+    for round_index in range(warmups + repeats):
+        rng.shuffle(order)
+        for name in order:
+            start = time.perf_counter()
+            functions[name]()
+            elapsed = time.perf_counter() - start
+            if round_index >= warmups:
+                times[name].append(elapsed)
+    return {name: Sample(median(t), min(t), max(t), len(t)) for name, t in times.items()}
