@@ -16,14 +16,15 @@ PAPER_PROMPT = NiahPrompt(
     ),
 )
 
-# The prefill ends in a space, so that the first generated token is a digit and the first-token divergence
-# compares values, not the blank before them.
+# A model of 135M parameters loses the thread of a chat; in plain text it goes on from the beginning of an answer.
+# With a colon after "are" it repeats headings instead of answering, stale or not, and the score measures that.
 EMBEDDED_PROMPT = NiahPrompt(
     instruction="",
     facts=("The access code for {key} is {value}.", "The access code for {key} is {value}."),
-    question="What are the access codes for {key} mentioned in the text?",
-    answer_prefill="The access codes for {key} mentioned in the text are: ",
-    plain_closing="\n\n",
+    question="Access codes for {key}?",
+    answer_prefill="The access codes for {key} are",
+    rendering="plain",
+    plain_closing="\n",
 )
 
 PAPER_96 = NiahRoster(
@@ -42,7 +43,8 @@ EMBEDDED = NiahRoster(
     cases_per_length=32,
     control_per_length=8,
     first_seed=2_000_000,
-    depths=DepthPlan(first=(0.05, 0.45), second=(0.55, 0.9), early=(0.0, 0.15)),
+    # Near facts: the second is computed with the first in view, which is what a deletion leaves behind.
+    depths=DepthPlan(first=(0.06, 0.2), second=(0.22, 0.32)),
     prompt=EMBEDDED_PROMPT,
     score_rule="niah-first-value-v1",
 )

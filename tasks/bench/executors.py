@@ -22,12 +22,12 @@ DELETED = 8
 
 
 class ExecutorTimes(NamedTuple):
-    """Samples by (executor, R) and of the floor by R; B and N."""
+    """Samples by (executor, R) and of the floor by R; N and B."""
 
     samples: dict[tuple[str, int], Sample]
     floors: dict[int, Sample]
     length: int
-    count: int
+    rows: int
 
 
 def symmetric_intervals(length: int, count: int, n_intervals: int) -> Positions:
@@ -66,9 +66,8 @@ def bench_executors(
 
 def _print(loaded: LoadedModel, result: ExecutorTimes, supports: dict[int, Positions]) -> None:
     machine = calibrate()
-    print(
-        f"\nRefresh, {loaded.name} {loaded.dtype}, N={result.length}, B={result.count}, {torch.get_num_threads()} threads"
-    )
+    threads = torch.get_num_threads()
+    print(f"\nRefresh, {loaded.name} {loaded.dtype}, N={result.length}, B={result.rows}, {threads} threads")
     print(f"timed: {TIMED}")
     print(f"calibrated: {machine.flops / 1e9:.0f} GFLOP/s, {machine.bandwidth / 1e9:.1f} GB/s")
     for r, support in supports.items():
