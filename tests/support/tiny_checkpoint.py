@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -38,7 +39,13 @@ class DeadlyLlama(LlamaForCausalLM):
 
 
 def save_tiny(
-    folder: Path, *, seed: int = 0, context: int = 1024, unknown_word: str | None = None, deadly_word: str | None = None
+    folder: Path,
+    *,
+    seed: int = 0,
+    context: int = 1024,
+    unknown_word: str | None = None,
+    deadly_word: str | None = None,
+    **options: Any,
 ) -> Path:
     """Save a checkpoint that loads like any other and runs a case in a fraction of a second.
 
@@ -48,12 +55,13 @@ def save_tiny(
         context: the longest context its configuration allows.
         unknown_word: a word whose token id lies beyond the model's vocabulary.
         deadly_word: a word at whose token the model ends its process; the folder then needs trust_remote_code.
+        options: more keys of its configuration.
     """
     words = [word for word in (unknown_word, deadly_word) if word]
     tokenizer = _tokenizer(words)
     known = len(tokenizer) - (1 if unknown_word else 0)
-    options = {**COMMON, "vocab_size": known, "max_position_embeddings": context, "num_hidden_layers": 2}
-    config = LlamaConfig(**options)
+    sizes = {**COMMON, "vocab_size": known, "max_position_embeddings": context, "num_hidden_layers": 2}
+    config = LlamaConfig(**{**sizes, **options})
     if deadly_word:
         config.deadly_id = tokenizer.convert_tokens_to_ids(deadly_word)
     torch.manual_seed(seed)

@@ -1,0 +1,192 @@
+"""The `cachemend` command. Heavy parts are imported by the commands that need them."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cachemend.flows.settings import load_settings, prepare_environment
+from cachemend.repair_core.errors import InputError
+
+DONE, SOME_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="cachemend",
+    help="Measure what to recompute when an LLM's context changes.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+ExperimentName = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="one of those `cachemend list` shows")]
+Model = Annotated[str | None, typer.Option("--model", help="embedded name, local folder or Hugging Face name")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML or JSON file of config keys")]
+Assignments = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="one config key; repeatable")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="only the first cases of the cohort")]
+Results = Annotated[Path | None, typer.Option("--results", help="results folder [default: results]")]
+Cluster = Annotated[str | None, typer.Option("--address", help="running Ray cluster [default: one of our own]")]
+
+
+@app.command()
+def run(
+    experiment: ExperimentName,
+    model: Model = None,
+    config: ConfigFile = None,
+    assignments: Assignments = None,
+    limit: Limit = None,
+    results: Results = None,
+    address: Cluster = None,
+) -> None:
+    """Run an experiment: compute what is missing, print the table, write the report."""
+    from cachemend.flows.launch import prepare, run_here
+
+    settings = load_settings()
+    cluster = address or settings.ray_address
+    prepare_environment(cluster)
+    request = prepare(
+        experiment,
+        model=model,
+        file=config,
+        assignments=assignments or [],
+        results=results or settings.results,
+        address=cluster,
+    )
+    summary = run_here(request, limit=limit, address=cluster)
+    raise typer.Exit(SOME_FAILED if summary.failures else DONE)
+
+
+@app.command("list")
+def list_all() -> None:
+    """Show experiments, allocators, executors, rosters and embedded models."""
+    from cachemend.flows.listing import print_listing
+
+    print_listing()
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="one SELECT over the views")],
+    results: Results = None,
+    form: Annotated[str, typer.Option("--format", metavar="table|csv|json", help="how rows are printed")] = "table",
+) -> None:
+    """Query the results with SQL, also while a run writes them."""
+    from cachemend.flows.tables import check_form, print_rows
+    from cachemend.warehouse import store
+
+    check_form(form)
+    answer = store.ask(results or load_settings().results, query)
+    for warning in answer.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    print_rows(answer.table, form)
+
+
+@app.command()
+def report(
+    results: Results = None,
+    out: Annotated[Path | None, typer.Option("--out", help="file [default: RESULTS/report.html]")] = None,
+) -> None:
+    """Write the report: one HTML page that needs no network."""
+    from cachemend.warehouse.report import write_report
+
+    print(write_report(results or load_settings().results, out))
+
+
+@app.command()
+def serve(
+    experiment: ExperimentName,
+    cron: Annotated[str, typer.Option("--cron", metavar="EXPR", help="schedule, such as '0 3 * * *'")],
+    model: Model = None,
+    config: ConfigFile = None,
+    assignments: Assignments = None,
+    limit: Limit = None,
+    results: Results = None,
+    address: Cluster = None,
+) -> None:
+    """Run an experiment on a schedule, as a Prefect deployment, until stopped."""
+    from cachemend.flows.launch import prepare
+    from cachemend.flows.serve import serve_schedule
+
+    settings = load_settings()
+    cluster = address or settings.ray_address
+    prepare_environment(cluster)
+    request = prepare(
+        experiment,
+        model=model,
+        file=config,
+        assignments=assignments or [],
+        results=results or settings.results,
+        address=cluster,
+        cron=cron,
+    )
+    serve_schedule(request, cron, limit=limit, address=cluster)
+
+
+@app.command()
+def submit(
+    experiment: ExperimentName,
+    address: Annotated[str, typer.Option("--address", metavar="URL", help="job server, http://HOST:8265")],
+    model: Model = None,
+    config: ConfigFile = None,
+    assignments: Assignments = None,
+    limit: Limit = None,
+    results: Results = None,
+) -> None:
+    """Run an experiment as a job on a Ray cluster and follow it."""
+    from cachemend.flows.launch import prepare, submit_there
+
+    settings = load_settings()
+    prepare_environment(address)
+    request = prepare(
+        experiment,
+        model=model,
+        file=config,
+        assignments=assignments or [],
+        results=results or settings.results,
+        address=address,
+    )
+    raise typer.Exit(submit_there(request, limit=limit, address=address))
+
+
+@app.command()
+def data() -> None:
+    """Show which data is present, where the rest belongs and how to fetch it."""
+    from cachemend.flows.listing import print_data
+
+    print_data(load_settings().data)
+
+
+@app.command()
+def doctor(results: Results = None) -> None:
+    """Check this machine: packages, models, executors, servers, results folder."""
+    from cachemend.flows.doctor import diagnose
+
+    settings = load_settings()
+    prepare_environment()
+    raise typer.Exit(DONE if diagnose(results or settings.results) else SOME_FAILED)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command and exit: 0 done, 1 some cases failed, 2 bad input in one line, 130 interrupted."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code: Any = app(given or ["--help"], standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = DONE
+    except typer.TyperException as error:
+        print(f"error: {error.format_message()}", file=sys.stderr)
+        code = BAD_INPUT
+    except InputError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        code = BAD_INPUT
+    sys.exit(code if isinstance(code, int) else DONE)
+
+
+if __name__ == "__main__":
+    main()

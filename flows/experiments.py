@@ -1,0 +1,65 @@
+"""The experiments that can be run: a name, one line, and where the settings and the flow are."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from cachemend.repair_core.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from cachemend.flows.config import ErasingNiahConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One experiment. Its parts are named, not imported: `cachemend list` must not load Prefect.
+
+    Attributes:
+        name: as the command takes it.
+        summary: one line for `cachemend list`.
+        config: "module:class" of its settings.
+        flow: "module:function" of its Prefect flow, `flow(config, results, limit, address)`.
+    """
+
+    name: str
+    summary: str
+    config: str
+    flow: str
+
+    def load_config(self) -> "type[ErasingNiahConfig]":
+        """Import the class of the experiment's settings."""
+        kind: type[ErasingNiahConfig] = _load(self.config)
+        return kind
+
+    def load_flow(self) -> Any:
+        """Import the experiment's Prefect flow."""
+        return _load(self.flow)
+
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment(
+            name="erasing-niah",
+            summary="delete one of two same-key facts, repair the cache within a budget, ask for the other",
+            config="cachemend.flows.config:ErasingNiahConfig",
+            flow="cachemend.flows.erasing_niah:erasing_niah",
+        ),
+    )
+}
+
+
+def get_experiment(name: str) -> Experiment:
+    """Return the experiment called `name`.
+
+    Raises:
+        InputError: there is none; the line gives the nearest.
+    """
+    if name not in EXPERIMENTS:
+        raise InputError(f"experiment {name!r} is unknown; {nearest(name, EXPERIMENTS)}")
+    return EXPERIMENTS[name]
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

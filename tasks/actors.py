@@ -1,0 +1,89 @@
+"""The Ray actor: one loaded model that runs the arms of one case after another."""
+
+import gc
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cachemend.datasets.niah_case import NiahCase
+from cachemend.repair_core import Arm, LoadedModel, load_model
+from cachemend.tasks.failures import failed_measurement, outcome_of
+from cachemend.tasks.provenance import hardware
+from cachemend.tasks.repair_case import run_case
+from cachemend.tasks.worker_spec import ModelIdentity, ShardResult, WorkerSpec
+
+logger = logging.getLogger(__name__)
+
+
+class RepairWorker:
+    """Runs shards on one loaded model. Made an actor by the pool; a plain object otherwise.
+
+    Args:
+        spec: the model and how to run it.
+        threads: CPU threads of this worker, so that several on a machine do not oversubscribe it.
+        on_gpu: whether this worker was given a GPU.
+    """
+
+    def __init__(self, spec: WorkerSpec, threads: int, on_gpu: bool) -> None:
+        torch.set_num_threads(threads)
+        self._spec = spec
+        self._on_gpu = on_gpu
+        self._model: LoadedModel | None = None
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+
+    def load(self) -> ModelIdentity:
+        """Load the model, once.
+
+        Not in the constructor: an actor whose constructor raises is dead, and its error a text.
+
+        Raises:
+            InputError: the model cannot be loaded or repaired; the line names why.
+        """
+        model = self._loaded()
+        logger.info("worker %s loaded %s (%s)", self._name, model.name, model.dtype)
+        return ModelIdentity(model.fingerprint, model.dtype, model.revision, hardware())
+
+    def run(self, case: NiahCase, arms: Sequence[Arm]) -> ShardResult:
+        """Run the arms of a case; a failure becomes rows that name it, never an exception."""
+        try:
+            rows = run_case(
+                self._loaded(),
+                case,
+                arms,
+                executor=self._spec.executor,
+                attention=self._spec.attention,
+                max_new_tokens=self._spec.max_new_tokens,
+                score_rule=self._spec.score_rule,
+            )
+        except Exception as error:
+            logger.exception("case %s failed on worker %s", case.case_id, self._name)
+            outcome, reason = outcome_of(error)
+            rows = [failed_measurement(case.gold, outcome, reason) for _ in arms]
+        if any(row["outcome"] == "out_of_memory" for row in rows):
+            _release_memory()
+        return ShardResult(self._name, rows)
+
+    def _loaded(self) -> LoadedModel:
+        if self._model is None:
+            spec = self._spec
+            placed = spec.device_map is not None
+            options: dict[str, Any] = {"device_map": spec.device_map} if placed else {}
+            self._model = load_model(
+                spec.model,
+                dtype=spec.dtype,
+                device=None if placed else "cuda" if self._on_gpu else "cpu",
+                revision=spec.revision,
+                trust_remote_code=spec.trust_remote_code,
+                **options,
+            )
+        return self._model
+
+
+def _release_memory() -> None:
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,51 @@
+"""What a worker is told at its start, and what it says about itself: plain data, no Ray."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSpec:
+    """The model a worker loads and how it runs a case.
+
+    Attributes:
+        model, revision, dtype, device_map, trust_remote_code: as `load_model` takes them.
+        device: "cpu", "cuda", or None for a GPU where the cluster has one.
+        executor, attention: how chosen rows are recomputed.
+        max_new_tokens: greedy tokens of an answer.
+        score_rule: how an answer is read.
+    """
+
+    model: str
+    revision: str | None = None
+    dtype: str = "auto"
+    device: str | None = None
+    device_map: str | dict[str, Any] | None = None
+    trust_remote_code: bool = False
+    executor: str = "packed"
+    attention: str = "sdpa"
+    max_new_tokens: int
+    score_rule: str
+
+
+class ModelIdentity(NamedTuple):
+    """The model as it was loaded, and the machine it runs on.
+
+    Attributes:
+        fingerprint: digest of configuration and weights.
+        dtype: precision of the weights, e.g. "float32".
+        revision: hub commit; None for local folders.
+        hardware: processor, accelerator and driver of the worker's machine.
+    """
+
+    fingerprint: str
+    dtype: str
+    revision: str | None
+    hardware: dict[str, Any]
+
+
+class ShardResult(NamedTuple):
+    """Measurements of one shard, one per arm in the arms' order, and the worker that made them."""
+
+    worker: str
+    rows: list[dict[str, Any]]
