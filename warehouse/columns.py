@@ -111,7 +111,7 @@ RECORDS = (
     _may("nr_tv", Kind.DOUBLE, "share of the Dirty-to-clean distance removed; NULL where undefined"),
     _may("token_layers", Kind.BIGINT, "recomputed tokens times layers"),
     _may("causal_pairs", Kind.BIGINT, "query-key pairs of the recomputation, per head and layer"),
-    _may("t_prefill", Kind.DOUBLE, "seconds of the prefill: of the original context for dirty, of the edited one for re-prefill"),
+    _may("t_prefill", Kind.DOUBLE, "seconds of the prefill: original context (dirty) or edited one (re-prefill)"),
     _may("t_signal", Kind.DOUBLE, "seconds to obtain the relevance signal"),
     _may("t_allocate", Kind.DOUBLE, "seconds to choose the positions"),
     _may("t_shift", Kind.DOUBLE, "seconds to delete rows and correct positions"),

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from cachemend.flows.erasing_niah import SomeFailed
+
 from support.parts_count import per_cell, read_rows
 from support.quick_sweep import N_ARMS, N_CASES
 from support.tiny_checkpoint import save_tiny

@@ -11,6 +11,9 @@ def test_every_public_name_resolves_to_what_it_is_called() -> None:
 
 
 def test_reading_results_does_not_load_the_model_libraries() -> None:
-    code = "import sys, cachemend.warehouse.store; print(sorted({'torch', 'transformers', 'ray', 'prefect'} & set(sys.modules)))"
+    code = (
+        "import sys, cachemend.warehouse.store; "
+        "print(sorted({'torch', 'transformers', 'ray', 'prefect'} & set(sys.modules)))"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
