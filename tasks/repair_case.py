@@ -36,7 +36,7 @@ TIMED_STAGES = (
     "t_signal: units and scores, once per case, charged to every arm that uses them",
     "t_allocate: choice of positions from the scores",
     "t_shift: cut and rotation of the suffix, once per case",
-    "t_refresh: recomputation including the copy of the cache; the suffix forward for replay",
+    "t_refresh: recomputation and the copy of the cache, once per distinct support; the suffix forward for replay",
     "t_query, t_decode: only where an arm is answered alone",
 )
 
@@ -61,6 +61,8 @@ class _Case:
     context: RepairContext
     reference: list[Rows] = field(default_factory=list)
     """Bits of the shifted cache before any arm ran."""
+    refreshed: dict[bytes, tuple[Cache, dict[str, Any]]] = field(default_factory=dict)
+    """Caches by support, of the arms held at once: arms that chose the same positions share one refresh."""
 
 
 def run_case(
@@ -87,6 +89,7 @@ def run_case(
     results: dict[str, dict[str, Any]] = {}
     size = max(1, ARM_BYTES // sum(k.nbytes + v.nbytes for k, v in read_rows(clean_cache)))
     for start in range(0, len(arms), size):
+        state.refreshed.clear()
         built: list[_Built] = []
         for arm in arms[start : start + size]:
             try:
@@ -95,12 +98,14 @@ def run_case(
                 results[arm.name] = failed_measurement(case.gold, *outcome_of(error))
         for group in _by_length(built):
             try:
-                answers = _answers(loaded, case, [b.cache for b in group], max_new_tokens)
+                distinct = {id(b.cache): b.cache for b in group}
+                answers = _answers(loaded, case, list(distinct.values()), max_new_tokens)
             except Exception as error:  # noqa: BLE001
                 results |= {b.arm.name: failed_measurement(case.gold, *outcome_of(error)) for b in group}
                 continue
-            for b, said in zip(group, answers, strict=True):
-                results[b.arm.name] = b.row | _score(loaded, case, said, score_rule, clean, dirty)
+            said = dict(zip(distinct, answers, strict=True))
+            for b in group:
+                results[b.arm.name] = b.row | _score(loaded, case, said[id(b.cache)], score_rule, clean, dirty)
     return [_finish(results[arm.name]) for arm in arms]
 
 
@@ -130,19 +135,30 @@ def _build(state: _Case, arm: Arm) -> _Built:
     with timed(timings, "allocate", context.model):
         positions = allocate(arm.allocator, context, arm.budget)
     signal = signal_seconds(context, arm.allocator)
-    with timed(timings, "refresh", context.model):
-        cache = refresh(context.model, context.shifted, deletion.edited_ids, positions, state.executor, state.attention)
+    cache, measured = _refresh(state, positions)
     row = _work(state, positions) | {
         "positions_budget": repair_budget(deletion.suffix_length, arm.budget),
         "t_signal": signal,
         # The first arm to need a signal computes it inside `allocate`.
         "t_allocate": max(0.0, timings["allocate"] - (signal - before)),
         "t_shift": context.timings["shift"],
-        "t_refresh": timings["refresh"],
-        **_invariants(state, positions, read_rows(cache)),
+        **measured,
     }
     row["positions_exact"] = row["positions_exact"] and len(positions) == row["positions_budget"]
     return _Built(arm, cache, row)
+
+
+def _refresh(state: _Case, positions: Positions) -> tuple[Cache, dict[str, Any]]:
+    """The cache refreshed at `positions`, its time and its invariants."""
+    key = positions.tobytes()
+    if key not in state.refreshed:
+        context = state.context
+        measured: dict[str, Any] = {}
+        ids = state.case.deletion.edited_ids
+        with timed(measured, "t_refresh", context.model):
+            cache = refresh(context.model, context.shifted, ids, positions, state.executor, state.attention)
+        state.refreshed[key] = cache, measured | _invariants(state, positions, read_rows(cache))
+    return state.refreshed[key]
 
 
 def _build_reference(state: _Case, arm: Arm) -> _Built:
