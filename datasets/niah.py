@@ -42,7 +42,7 @@ def build_niah(tokenizer: "PreTrainedTokenizerBase", roster: NiahRoster, *, excl
     drops: list[dict[str, str]] = []
     for slot in _slots(roster):
         cases.append(_fill(tokenizer, roster, slot, exclude, drops))
-    early = [len(c.suffix_ids) >= 0.75 * c.n_tokens for c in cases if c.stratum == STRATA[0]]
+    long_suffix = [len(c.suffix_ids) >= 0.75 * c.n_tokens for c in cases if c.stratum == STRATA[0]]
     return Cohort.of(
         roster.name,
         cases,
@@ -53,7 +53,7 @@ def build_niah(tokenizer: "PreTrainedTokenizerBase", roster: NiahRoster, *, excl
         seeds=[case.seed for case in cases],
         lengths=list(roster.lengths),
         strata=dict(Counter(case.stratum for case in cases)),
-        long_suffix_share=sum(early) / len(early),
+        long_suffix_share=sum(long_suffix) / len(long_suffix),
         prompt=asdict(roster.prompt),
         depths=asdict(roster.depths),
         max_new_tokens=roster.max_new_tokens,

@@ -57,7 +57,11 @@ def build_candidate(tokenizer: "PreTrainedTokenizerBase", roster: NiahRoster, sl
     facts = draw_facts(seed, slot.length, roster.value_digits)
     frame = find_frame(tokenizer, roster.prompt, facts.name)
     deleted = STRATA.index(slot.stratum)
-    depths, least_share = _depths(roster, slot, seed)
+    plan = roster.depths
+    depths = (
+        uniform(*plan.first, seed, slot.length, "depth", 0),
+        uniform(*plan.second, seed, slot.length, "depth", 1),
+    )
     sentences = tuple(
         template.format(key=facts.name, value=value)
         for template, value in zip(roster.prompt.facts, facts.values, strict=True)
@@ -82,8 +86,6 @@ def build_candidate(tokenizer: "PreTrainedTokenizerBase", roster: NiahRoster, sl
     kept = _split(tokenizer, frame, edited)
     if kept.prefix + kept.suffix + kept.query != parts.prefix + parts.suffix + parts.query:
         raise Unusable("the edited text does not tokenize to prefix + suffix + query")
-    if len(parts.suffix) < least_share * (len(parts.prefix) + len(parts.suffix)):
-        raise Unusable(f"the suffix is under {least_share:.0%} of the edited context")
     gold = tuple(value for index, value in enumerate(facts.values) if index != deleted)
     return NiahCase(
         case_id=case_id(roster, slot, seed),
@@ -101,15 +103,6 @@ def build_candidate(tokenizer: "PreTrainedTokenizerBase", roster: NiahRoster, sl
         gold=gold,
         gold_ids=_gold_ids(tokenizer, edited, roster.prompt.separator.join(gold)),
     )
-
-
-def _depths(roster: NiahRoster, slot: Slot, seed: int) -> tuple[tuple[float, float], float]:
-    """Draw both depths; the second value is the least S / N the case must reach."""
-    plan = roster.depths
-    early = plan.early if slot.stratum == STRATA[0] and slot.index % 2 == 0 else None
-    first = uniform(*(early or plan.first), seed, slot.length, "depth", 0)
-    second = uniform(*plan.second, seed, slot.length, "depth", 1)
-    return (first, second), plan.early_suffix_share if early else 0.0
 
 
 def _split(tokenizer: "PreTrainedTokenizerBase", frame: Frame, prompt: Prompt) -> Split:

@@ -20,22 +20,15 @@ class DepthPlan:
     Attributes:
         first: range of the first fact.
         second: range of the second fact; begins after `first` ends.
-        early: range of the first fact in every other first-deleted case, or None for no such cases. An early
-            case is usable only when the suffix is at least `early_suffix_share` of the edited context.
-        early_suffix_share: lower bound on S / N of an early case.
     """
 
     first: tuple[float, float]
     second: tuple[float, float]
-    early: tuple[float, float] | None = None
-    early_suffix_share: float = 0.75
 
     def __post_init__(self) -> None:
         _check_range("depth range first", *self.first)
         _check_range("depth range second", *self.second)
-        if self.early is not None:
-            _check_range("depth range early", *self.early)
-        if self.second[0] < max(self.first[1], self.early[1] if self.early else 0.0):
+        if self.second[0] < self.first[1]:
             raise InputError(f"depth range second {self.second} begins before the first fact's range ends")
 
 

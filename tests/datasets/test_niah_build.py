@@ -20,7 +20,7 @@ PROMPT = NiahPrompt(
     question="What are the access codes for {key} mentioned in the text?",
     answer_prefill="The access codes for {key} mentioned in the text are: ",
 )
-DEPTHS = DepthPlan(first=(0.05, 0.45), second=(0.55, 0.9), early=(0.0, 0.15))
+DEPTHS = DepthPlan(first=(0.05, 0.45), second=(0.55, 0.9))
 
 
 def small(**changes: object) -> NiahRoster:
@@ -183,7 +183,7 @@ def test_dropped_candidates_are_counted_with_their_reason(greedy_stop: PreTraine
 def test_models_share_seeds_when_each_excludes_what_another_dropped(
     greedy_stop: PreTrainedTokenizerBase, tiny_plain: PreTrainedTokenizerBase
 ) -> None:
-    roster = small(cases_per_length=12, depths=replace(DEPTHS, early=None))
+    roster = small(cases_per_length=12, depths=DEPTHS)
     dropped = {drop["candidate"] for drop in build_niah(greedy_stop, roster).manifest["drops"]}
     alone = build_niah(tiny_plain, roster)
     both = build_niah(tiny_plain, roster, exclude=dropped)
@@ -201,15 +201,6 @@ def test_no_usable_candidate_is_one_clear_line(joins_the: PreTrainedTokenizerBas
 def test_a_length_too_short_for_the_prompt_is_refused(tiny_chat: PreTrainedTokenizerBase) -> None:
     with pytest.raises(InputError, match="exceeds the length"):
         build_niah(tiny_chat, small(lengths=(40,)))
-
-
-def test_early_cases_reach_their_share_or_are_dropped(tiny_chat: PreTrainedTokenizerBase) -> None:
-    roster = small(depths=replace(DEPTHS, early=(0.0, 0.4)), cases_per_length=8)
-    cohort = build_niah(tiny_chat, roster)
-    early = [case for case in cohort.cases if case.stratum == "first-deleted"]
-    shares = [len(case.suffix_ids) / case.n_tokens for case in early]
-    assert all(share >= 0.75 for index, share in enumerate(shares) if (index // 2) % 2 == 0)
-    assert "the suffix is under 75% of the edited context" in {d["reason"] for d in cohort.manifest["drops"]}
 
 
 def test_a_tokenizer_without_offsets_is_refused() -> None:
