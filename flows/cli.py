@@ -144,7 +144,7 @@ def submit(
         file=config,
         assignments=assignments or [],
         results=results or settings.results,
-        address=address,
+        elsewhere=True,
     )
     raise typer.Exit(submit_there(request, limit=limit, address=address))
 

@@ -58,6 +58,7 @@ class ErasingNiahConfig(BaseModel):
         budgets: percentages of the retained suffix, instead of the sweep's.
         cases: roster of cases; None for "embedded" on embedded models and "paper-96" on all others.
         lengths: context lengths in tokens, instead of the roster's.
+        seed: first seed of the cases, instead of the roster's; another seed is another cohort.
         executor: how chosen rows are recomputed.
         attention: attention backend of the packed executor.
         store_text: keep contexts, deleted texts and queries in the `cases` table.
@@ -78,6 +79,7 @@ class ErasingNiahConfig(BaseModel):
     budgets: Budgets | None = None
     cases: str | None = None
     lengths: Lengths | None = None
+    seed: int | None = Field(default=None, ge=0)
     executor: str = "packed"
     attention: str = "sdpa"
     store_text: bool = False
@@ -117,7 +119,9 @@ class ErasingNiahConfig(BaseModel):
     def roster(self) -> NiahRoster:
         """The roster to build, with its lengths replaced where the run names its own."""
         roster = ROSTERS[self.cases or ("embedded" if self.model in EMBEDDED else "paper-96")]
-        return roster if self.lengths is None else replace(roster, lengths=tuple(sorted(self.lengths)))
+        if self.lengths is not None:
+            roster = replace(roster, lengths=tuple(sorted(self.lengths)))
+        return roster if self.seed is None else replace(roster, first_seed=self.seed)
 
     def check_model(self) -> None:
         """Check that the model exists and holds every length; reads its configuration, not its weights.

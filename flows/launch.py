@@ -35,22 +35,29 @@ def prepare(
     file: Path | None,
     assignments: Sequence[str],
     results: Path,
-    address: str | None,
+    address: str | None = None,
     cron: str | None = None,
+    elsewhere: bool = False,
 ) -> Request:
     """Check everything that can be checked before any work starts; the results folder comes last, as it is made.
+
+    Args:
+        elsewhere: the run is to be a job: model and results folder are those of the cluster's head, which checks
+            them itself.
 
     Raises:
         InputError: one line on what is wrong; nothing is written.
     """
     chosen = get_experiment(experiment)
     config = build_config(chosen.load_config(), file=file, assignments=assignments, options={"model": model})
+    folder = results.expanduser().absolute()
+    if elsewhere:
+        return Request(chosen, config, folder)
     config.check_model()
     if cron is not None:
         check_cron(cron)
     if address is not None:
         check_reachable(address)
-    folder = results.expanduser().absolute()
     check_writable(folder)
     return Request(chosen, config, folder)
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -55,8 +56,7 @@ def prefect_api(*, scheduler: bool = False) -> Iterator[str]:
 
 @contextmanager
 def _server(home: Path, scheduler: bool) -> Iterator[str]:
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "server-start.lock").open("w") as lock:
+    with _start_lock(home) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         port = _free_port()
         process = _spawn(port, scheduler)
@@ -69,6 +69,14 @@ def _server(home: Path, scheduler: bool) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/api"
     finally:
         _stop(process)
+
+
+def _start_lock(home: Path) -> IO[str]:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        return (home / "server-start.lock").open("w")
+    except OSError as error:
+        raise InputError(f"PREFECT_HOME={home}: cannot write ({error.strerror}); give a writable folder") from error
 
 
 def _spawn(port: int, scheduler: bool) -> "subprocess.Popen[bytes]":

@@ -15,6 +15,8 @@ from cachemend.tasks.addresses import check_reachable
 from cachemend.tasks.cluster import package_folder
 from cachemend.tasks.provenance import git_state
 
+# They set a level of their own and report uploads and closed connections.
+_TALKATIVE = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
 _FORWARDED = ("CACHEMEND_WORKERS", "CACHEMEND_THREADS", "HF_HUB_OFFLINE")
 
 
@@ -37,7 +39,8 @@ def submit_job(module: str, arguments: Sequence[str], address: str) -> int:
     if not address.startswith(("http://", "https://")):
         raise InputError(f"job address {address!r} is no URL; give the cluster's job server, http://HOST:8265")
     check_reachable(address)
-    logging.getLogger("ray").setLevel(logging.WARNING)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
     try:
         client = JobSubmissionClient(address)
         job = client.submit_job(

@@ -90,3 +90,11 @@ def test_settings_survive_the_way_through_a_command_line() -> None:
 def test_device_and_device_map_exclude_each_other() -> None:
     with pytest.raises(InputError, match="exclude each other"):
         build_config(ErasingNiahConfig, assignments=["device=cuda", "device_map=auto"])
+
+
+def test_seed_and_lengths_replace_those_of_the_roster() -> None:
+    plain = ErasingNiahConfig(cases="embedded").roster()
+    other = ErasingNiahConfig(cases="embedded", seed=7, lengths=(500, 300)).roster()
+    assert (other.first_seed, other.lengths) == (7, (300, 500))
+    assert plain.first_seed != 7
+    assert other.prompt == plain.prompt

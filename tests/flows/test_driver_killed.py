@@ -25,7 +25,6 @@ def test_kill_the_driver_then_run_again(run, command, tiny: Path, tmp_path: Path
         log=log,
         PREFECT_API_URL=None,
         RAY_AUTH_MODE=None,
-        PREFECT_HOME=str(tmp_path / "prefect"),
     )
     try:
         wait_for(lambda: _parts(results) >= 2, 180, f"parts; log: {log.read_text()}")

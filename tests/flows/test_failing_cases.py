@@ -6,7 +6,6 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from cachemend.flows.erasing_niah import SomeFailed
@@ -66,13 +65,10 @@ def test_a_killed_worker_costs_nothing(run, tmp_path: Path) -> None:
     killed: list[int] = []
 
     def kill_when_busy() -> None:
-        while not list((results / "records").glob("*.parquet")):
+        while not (rows := read_rows(results)):
             time.sleep(0.02)
-        for process in psutil.process_iter(["name", "cmdline"]):
-            if "ray::RepairWorker" in " ".join(process.info["cmdline"] or [process.info["name"] or ""]):
-                killed.append(process.pid)
-                os.kill(process.pid, signal.SIGKILL)
-                return
+        killed.append(int(rows[0]["worker"].rpartition(":")[2]))
+        os.kill(killed[0], signal.SIGKILL)
 
     thread = threading.Thread(target=kill_when_busy, daemon=True)
     thread.start()

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from cachemend.tasks.provenance import git_state
+
 from support.parts_count import read_rows
 from support.quick_sweep import N_ARMS, QUICK
 
@@ -34,9 +36,19 @@ def test_a_submitted_job_gives_the_records_of_a_direct_run(run, command, cluster
     rows = _comparable(submitted)
     assert len(rows) == 2 * N_ARMS
     assert rows == _comparable(direct)
-    run_row = read_rows(submitted, "runs")[0]
-    direct_row = read_rows(direct, "runs")[0]
-    assert (run_row["git_commit"], run_row["git_dirty"]) == (direct_row["git_commit"], direct_row["git_dirty"])
+    # The job's code is no checkout; the state of the submitting one goes along.
+    assert (read_rows(submitted, "runs")[0]["git_commit"] is None) == (git_state().commit is None)
+
+
+def test_bad_input_on_the_head_ends_the_command_with_its_code(command, cluster, tmp_path: Path) -> None:
+    model = tmp_path / "nowhere"
+    ended = command(
+        *("submit", "erasing-niah", "--address", cluster.jobs, "--model", model, "--results", tmp_path / "results")
+    )
+    assert ended.code == 2
+    assert f"error: model folder {model} does not exist" in ended.out
+    assert "Traceback" not in ended.out
+    assert not (tmp_path / "results").exists()
 
 
 def test_an_address_that_is_no_job_server_is_one_line(command, tiny: Path, tmp_path: Path) -> None:
