@@ -124,8 +124,9 @@ def _check_rendering(tokenizer: "PreTrainedTokenizerBase", frame: Frame, origina
 
 
 def _gold_ids(tokenizer: "PreTrainedTokenizerBase", prompt: Prompt, answer: str) -> tuple[int, ...]:
-    """Return the tokens the canonical answer adds to the prompt, behind a blank if a prefill needs one."""
-    blank = " " if prompt.closing and prompt.closing[-1] in ":;,.!?" else ""
+    """Return the tokens the canonical answer adds to the prompt, behind a blank where it goes on from a word."""
+    last = prompt.closing[-1:]
+    blank = " " if last.isalnum() or (last and last in ":;,.!?") else ""
     tail = prompt.question + prompt.closing
     before = encode(tokenizer, tail).ids
     after = encode(tokenizer, tail + blank + answer).ids

@@ -243,3 +243,16 @@ def test_a_bad_wording_or_depth_is_refused() -> None:
         replace(depths, second=(0.2, 0.9))
     with pytest.raises(InputError, match="not a range"):
         replace(depths, first=(0.4, 0.1))
+
+
+def test_the_gold_answer_goes_on_like_text(smol: PreTrainedTokenizerBase) -> None:
+    """Behind a word or a colon it begins with a blank, behind white space it does not."""
+    for prefill, lead in (
+        ("The codes for {key} are", " "),
+        ("The codes for {key}:", " "),
+        ("The codes for {key}: ", ""),
+    ):
+        prompt = replace(ROSTERS["embedded"].prompt, answer_prefill=prefill)
+        roster = replace(ROSTERS["embedded-dev"], prompt=prompt, lengths=(300,), cases_per_length=1)
+        case = build_niah(smol, roster).cases[0]
+        assert smol.decode(case.gold_ids) == lead + case.gold[0]
