@@ -77,6 +77,8 @@ def parse_assignment(kind: type[BaseModel], text: str) -> tuple[str, Any]:
         raise InputError(f"--set {text!r} has no '='; write --set key=value")
     key = key.strip()
     _check_key(kind, key)
+    if not value.strip():
+        raise InputError(f"--set {text!r} gives no value; write --set {key}=value, or leave it out for the default")
     try:
         parsed = yaml.safe_load(value)
     except yaml.YAMLError as error:

@@ -59,6 +59,8 @@ class _Case:
     executor: str
     attention: str
     context: RepairContext
+    clean: Cache
+    clean_seconds: float
     reference: list[Rows] = field(default_factory=list)
     """Bits of the shifted cache before any arm ran."""
     refreshed: dict[bytes, tuple[Cache, dict[str, Any]]] = field(default_factory=dict)
@@ -82,12 +84,11 @@ def run_case(
     """
     try:
         state = _prepare(loaded, case, executor, attention)
-        clean_cache = prefill(loaded.model, case.deletion.edited_ids)
-        clean, dirty = (_answers(loaded, case, [cache], 0)[0].first for cache in (clean_cache, state.context.dirty))
+        clean, dirty = (_answers(loaded, case, [cache], 0)[0].first for cache in (state.clean, state.context.dirty))
     except Exception as error:  # noqa: BLE001  (a failing case becomes records with its reason)
         return [failed_measurement(case.gold, *outcome_of(error)) for _ in arms]
     results: dict[str, dict[str, Any]] = {}
-    size = max(1, ARM_BYTES // sum(k.nbytes + v.nbytes for k, v in read_rows(clean_cache)))
+    size = max(1, ARM_BYTES // sum(k.nbytes + v.nbytes for k, v in read_rows(state.clean)))
     for start in range(0, len(arms), size):
         state.refreshed.clear()
         built: list[_Built] = []
@@ -123,7 +124,10 @@ def _prepare(loaded: LoadedModel, case: NiahCase, executor: str, attention: str)
         query_ids=case.relevance_ids,
     )
     reference = clone_rows(read_rows(context.shifted))
-    return _Case(loaded, case, executor, attention, context, reference)
+    seconds: dict[str, float] = {}
+    with timed(seconds, "clean", loaded.model):
+        clean = prefill(loaded.model, case.deletion.edited_ids)
+    return _Case(loaded, case, executor, attention, context, clean, seconds["clean"], reference)
 
 
 def _build(state: _Case, arm: Arm) -> _Built:
@@ -176,8 +180,7 @@ def _build_reference(state: _Case, arm: Arm) -> _Built:
             cache: Cache = replay(context.model, context.dirty, deletion)
         recomputed = np.arange(prefix, length)
     else:
-        with timed(timings, "t_prefill", context.model):
-            cache = prefill(context.model, deletion.edited_ids)
+        cache, timings["t_prefill"] = state.clean, state.clean_seconds
         recomputed = np.arange(length)
     row = _work(state, recomputed) | timings | {"positions": [], "intervals": [], "n_intervals": 0}
     return _Built(arm, cache, row)

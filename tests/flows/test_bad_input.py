@@ -44,6 +44,7 @@ CALLS = {
     "config file": Bad((*RUN, "--config", "FOLDER/none.yaml"), ("FOLDER/none.yaml", "No such file")),
     "set key": Bad((*RUN, "--set", "budget=5"), ("'budget'", "'budgets'")),
     "no assignment": Bad((*RUN, "--set", "budgets"), ("--set key=value",)),
+    "no value": Bad((*RUN, "--set", "budgets="), ("budgets=", "no value")),
     "executor": Bad((*RUN, "--set", "executor=pack"), ("'pack'", "'packed'")),
     "roster": Bad((*RUN, "--set", "cases=paper"), ("'paper'", "'paper-96'")),
     "twice": Bad((*RUN, "--set", "budgets=[5, 5.0]"), ("twice",)),
