@@ -100,6 +100,8 @@ class ErasingNiahConfig(BaseModel):
         for allocator in self.allocators or ():
             get_allocator(allocator)
         for key, values in (("allocators", self.allocators), ("budgets", self.budgets), ("lengths", self.lengths)):
+            if values is not None and not values:
+                raise InputError(f"{key} is an empty list; leave it out for the default")
             if values is not None and len(set(values)) != len(values):
                 raise InputError(f"{key} {list(values)} names the same value twice")
         if self.device is not None and self.device.split(":")[0] not in ("cpu", "cuda"):

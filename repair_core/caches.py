@@ -26,11 +26,11 @@ class RowState(IntEnum):
     """What is known of one cached row."""
 
     VALID = 0
-    """Computed under the present context; nothing before it was edited."""
+    """What a clean prefill computes: neither it nor any row it read is stale."""
     STALE = 1
     """Moved to its new position, but computed while the deleted text was visible."""
     REFRESHED = 2
-    """Recomputed under the edited context, possibly reading stale rows before it."""
+    """Recomputed under the edited context, but some row before it is not valid."""
     UNKNOWN = 3
     """From a cache that carried no marks."""
 
@@ -47,13 +47,16 @@ class RepairedCache(DynamicCache):
 
     @property
     def is_clean(self) -> bool:
-        """Whether no listed row is stale or of unknown origin."""
-        dirty = (self.row_states == RowState.STALE) | (self.row_states == RowState.UNKNOWN)
-        return not bool(dirty.any())
+        """Whether every listed row is valid (rows appended to valid ones are valid too)."""
+        return bool((self.row_states == RowState.VALID).all())
 
     def counts(self) -> dict[str, int]:
         """Number of rows per state name, over the batch."""
         return {state.name.lower(): int((self.row_states == state).sum()) for state in RowState}
+
+    def crop(self, tokens_to_remove: int) -> None:
+        super().crop(tokens_to_remove)
+        self.row_states = self.row_states[:, : self.get_seq_length()]
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         super().batch_repeat_interleave(repeats)
@@ -72,6 +75,8 @@ def read_rows(cache: Cache) -> list[Rows]:
         InputError: an empty cache.
     """
     rows = []
+    if not isinstance(cache, Cache):
+        raise InputError(f"cache is a {type(cache).__name__}; give a transformers Cache, e.g. from prefill")
     for index, layer in enumerate(cache.layers):
         if type(layer) is not DynamicLayer:
             raise Refused(
@@ -124,10 +129,24 @@ def clone_rows(rows: Sequence[Rows]) -> list[Rows]:
 
 
 def row_states(cache: Cache, batch: int, length: int) -> torch.Tensor:
-    """The marks of `cache`, or UNKNOWN for a cache that carries none. uint8 [batch, length]."""
-    if isinstance(cache, RepairedCache):
-        return cache.row_states
-    return torch.full((batch, length), RowState.UNKNOWN, dtype=torch.uint8)
+    """A copy of the marks of `cache`; UNKNOWN for a cache that carries none. uint8 [batch, length].
+
+    Rows appended since the marks were made read every row before them: they are stale unless all of those are valid.
+    """
+    if not isinstance(cache, RepairedCache):
+        return torch.full((batch, length), RowState.UNKNOWN, dtype=torch.uint8)
+    known = cache.row_states[:, :length]
+    valid = (known == RowState.VALID).all(dim=1, keepdim=True)
+    appended = torch.where(valid, int(RowState.VALID), int(RowState.STALE)).to(torch.uint8)
+    return torch.cat((known, appended.expand(-1, length - known.shape[1])), dim=1)
+
+
+def mark_refreshed(states: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """The marks after rows `positions` [batch, B] were recomputed: valid where every row before is, else refreshed."""
+    fresh = torch.zeros_like(states, dtype=torch.bool).scatter_(1, positions, value=True)
+    sound = fresh | (states == RowState.VALID)
+    valid = sound.long().cumprod(dim=1).bool()
+    return torch.where(fresh, torch.where(valid, int(RowState.VALID), int(RowState.REFRESHED)), states).to(torch.uint8)
 
 
 def require_clean(cache: Cache, what: str) -> None:

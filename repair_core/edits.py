@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 
 from cachemend.repair_core.errors import InputError
 
 
 def _token_ids(name: str, ids: Sequence[int]) -> tuple[int, ...]:
-    out = tuple(int(i) for i in ids)
+    try:
+        out = tuple(index(i) for i in ids)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a flat list of token ids (whole numbers): {error}") from error
     if any(i < 0 for i in out):
         raise InputError(f"{name} holds the negative token id {min(out)}; token ids are non-negative integers")
     return out
@@ -32,6 +36,8 @@ class Deletion:
             object.__setattr__(self, name, _token_ids(name, getattr(self, name)))
         if not self.deleted_ids:
             raise InputError("deleted_ids is empty; a deletion removes at least one token")
+        if not self.prefix_ids and not self.suffix_ids:
+            raise InputError("nothing is left after this deletion; prefix_ids or suffix_ids must hold a token")
 
     @property
     def prefix_length(self) -> int:
@@ -54,3 +60,10 @@ class Deletion:
     def original_ids(self) -> tuple[int, ...]:
         """x = p + e + s."""
         return (*self.prefix_ids, *self.deleted_ids, *self.suffix_ids)
+
+
+def require_equal_lengths(deletions: Sequence[Deletion]) -> None:
+    """Raise InputError unless all deletions of a batch share prefix, deleted and suffix lengths."""
+    shapes = {(d.prefix_length, d.deleted_length, d.suffix_length) for d in deletions}
+    if len(shapes) != 1:
+        raise InputError(f"deletions of a batch must share prefix, deleted and suffix lengths, not {sorted(shapes)}")

@@ -1,7 +1,9 @@
 """One way to call a transformers model with a cache, whatever its version names the argument."""
 
 import inspect
+from threading import Lock, RLock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -26,8 +28,18 @@ def cache_argument(module: nn.Module) -> str:
 def run(module: nn.Module, input_ids: torch.Tensor, cache: Cache, position_ids: torch.Tensor, **kwargs: Any) -> Any:
     """Forward `input_ids` [batch, n] at `position_ids` [batch or 1, n], writing their rows into `cache`."""
     kwargs[cache_argument(module)] = cache
-    with torch.no_grad():
+    with model_lock(module), torch.no_grad():
         return module(input_ids=input_ids, position_ids=position_ids, use_cache=True, **kwargs)
+
+
+_locks: "WeakKeyDictionary[nn.Module, RLock]" = WeakKeyDictionary()
+_locks_guard = Lock()
+
+
+def model_lock(model: nn.Module) -> RLock:
+    """The lock under which this package runs `model`: a packed refresh changes its shared configuration."""
+    with _locks_guard:
+        return _locks.setdefault(base_model(model), RLock())
 
 
 def input_device(model: nn.Module) -> torch.device:

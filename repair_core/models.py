@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
@@ -50,7 +51,11 @@ def resolve(name: str) -> str:
     if name in EMBEDDED:
         return str(embedded_copy(name))
     path = Path(name).expanduser()
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:
+        raise InputError(_cannot_load(name[:80], error)) from error
+    if is_folder:
         if not any(next(path.glob(pattern), None) for pattern in WEIGHT_PATTERNS):
             raise InputError(f"model folder {name} holds no weights; expected *.safetensors or *.gguf")
         return str(path)
@@ -105,11 +110,18 @@ def load_model(
     else:
         options["use_safetensors"] = True
     try:
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, device_map=device_map, **options)
-    except (OSError, ValueError, KeyError) as error:
+        model, info = AutoModelForCausalLM.from_pretrained(
+            source, dtype=dtype, device_map=device_map, output_loading_info=True, **options
+        )
+        if device is not None:
+            model = model.to(device)
+    except (OSError, ValueError, KeyError, RuntimeError, AssertionError, SafetensorError) as error:
         raise InputError(_cannot_load(name, error)) from error
-    if device is not None:
-        model = model.to(device)
+    if absent := sorted(map(str, {*info["missing_keys"], *info["mismatched_keys"]})):
+        raise InputError(
+            f"model {name!r} lacks weights its configuration asks for ({len(absent)}, e.g. {absent[0]}); "
+            "they would be random"
+        )
     model.eval()
     check_capability(model)
     return LoadedModel(

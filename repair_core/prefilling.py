@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from transformers.cache_utils import DynamicCache
 
-from cachemend.repair_core.architecture import check_capability
+from cachemend.repair_core.architecture import check_capability, text_config
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.forward import base_model, input_device, run
 
@@ -45,6 +45,9 @@ def prefill(model: nn.Module, token_ids: TokenIds) -> DynamicCache:
     """
     check_capability(model)
     ids = as_batch(token_ids, input_device(model))
+    vocabulary = text_config(model).vocab_size
+    if not 0 <= int(ids.min()) <= int(ids.max()) < vocabulary:
+        raise InputError(f"token ids run from {ids.min()} to {ids.max()}; the model knows 0 to {vocabulary - 1}")
     # Without the configuration: with it, sliding layers would drop the rows outside their window.
     cache = DynamicCache()
     run(base_model(model), ids, cache, torch.arange(ids.shape[1], device=ids.device)[None])

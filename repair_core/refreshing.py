@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache
 
-from cachemend.repair_core.architecture import check_capability
+from cachemend.repair_core.architecture import check_capability, text_config
 from cachemend.repair_core.caches import (
     RepairedCache,
     Rows,
-    RowState,
     clone_rows,
+    mark_refreshed,
     marked_cache,
     read_rows,
     row_states,
@@ -48,7 +48,8 @@ def refresh(
         in_place: write into `cache` instead of a copy.
 
     Returns:
-        A marked cache: the rows at `positions` are REFRESHED, all others keep their bits and marks.
+        A marked cache: the rows at `positions` are REFRESHED (VALID where every row before is), all others keep
+        their bits and marks.
 
     Raises:
         InputError: positions unsorted or outside the context, lengths that disagree, an unknown executor.
@@ -63,8 +64,10 @@ def refresh(
     if ids.shape != (batch, length):
         raise InputError(f"token ids have shape {tuple(ids.shape)}; the cache holds {batch} x {length} rows")
     where = _as_batch_positions(positions, batch, length)
+    layers = text_config(model).num_hidden_layers
+    if len(rows) != layers:
+        raise InputError(f"the cache has {len(rows)} layers; the model has {layers}")
     states = row_states(cache, batch, length)
-    states = states if in_place else states.clone()
     n_intervals = max(len(maximal_intervals(row)) for row in where.numpy()) if where.numel() else 0
     chosen = get_executor(executor, n_intervals)
     if executor == "one-shot" and _FLASH in str(getattr(model.config, "_attn_implementation", "")):
@@ -72,10 +75,11 @@ def refresh(
     if where.numel():
         with torch.no_grad():
             out: Sequence[Rows] = chosen.run(model, rows, ids, where, in_place)
-        states.scatter_(1, where, RowState.REFRESHED)
+        states = mark_refreshed(states, where)
     else:
         out = rows if in_place else clone_rows(rows)
     if in_place and isinstance(cache, RepairedCache):
+        cache.row_states = states
         return cache
     return marked_cache(out, states)
 

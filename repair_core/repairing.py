@@ -12,7 +12,7 @@ from cachemend.repair_core.allocators import allocate, get_allocator
 from cachemend.repair_core.budget import Tokens
 from cachemend.repair_core.caches import RepairedCache
 from cachemend.repair_core.context import RepairContext
-from cachemend.repair_core.edits import Deletion
+from cachemend.repair_core.edits import Deletion, require_equal_lengths
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.intervals import Interval, Positions, maximal_intervals
 from cachemend.repair_core.prefilling import prefill
@@ -108,9 +108,7 @@ def repair_batch(
     Raises:
         InputError: unequal lengths, or as many queries as deletions are not given; see also `repair`.
     """
-    shapes = {(d.prefix_length, d.deleted_length, d.suffix_length) for d in deletions}
-    if len(shapes) != 1:
-        raise InputError(f"deletions of a batch must share prefix, deleted and suffix lengths, not {sorted(shapes)}")
+    require_equal_lengths(deletions)
     if len(queries) != len(deletions) or len(case_ids) not in (0, len(deletions)):
         raise InputError(f"{len(deletions)} deletions need as many queries and case ids (or no case ids)")
     get_allocator(allocator)

@@ -27,17 +27,29 @@ def shift(model: nn.Module, cache: Cache, deletion: Deletion) -> RepairedCache:
     """
     require_clean(cache, "shift")
     prefix, stop = deletion.prefix_length, deletion.prefix_length + deletion.deleted_length
-    rows = read_rows(cache)
-    length, expected = rows[0].keys.shape[-2], len(deletion.original_ids)
-    if length != expected:
-        raise InputError(f"the cache holds {length} rows; p + e + s has {expected} tokens")
+    rows, plan = read_original(cache, deletion), rotation_plan(model)
+    if len(rows) != len(plan):
+        raise InputError(f"the cache has {len(rows)} layers; the model has {len(plan)}")
     shifted = [
         Rows(
             torch.cat((keys[:, :, :prefix], rotation.apply(keys[:, :, stop:], prefix - stop)), dim=-2),
             torch.cat((values[:, :, :prefix], values[:, :, stop:]), dim=-2),
         )
-        for (keys, values), rotation in zip(rows, rotation_plan(model), strict=True)
+        for (keys, values), rotation in zip(rows, plan, strict=True)
     ]
     states = torch.full((rows[0].keys.shape[0], prefix + deletion.suffix_length), RowState.STALE, dtype=torch.uint8)
     states[:, :prefix] = RowState.VALID
     return marked_cache(shifted, states)
+
+
+def read_original(cache: Cache, deletion: Deletion) -> list[Rows]:
+    """Return the layers of the cache of p + e + s.
+
+    Raises:
+        InputError: the cache's length is not that of p + e + s.
+    """
+    rows = read_rows(cache)
+    length, expected = rows[0].keys.shape[-2], len(deletion.original_ids)
+    if length != expected:
+        raise InputError(f"the cache holds {length} rows; p + e + s has {expected} tokens")
+    return rows

@@ -7,7 +7,6 @@ unmodified model forward into one layer-major traversal.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from threading import RLock
 from typing import Any
 
 import torch
@@ -19,11 +18,9 @@ from cachemend.repair_core.architecture import layer_windows
 from cachemend.repair_core.caches import Rows, clone_rows, fill
 from cachemend.repair_core.executors.base import Executor
 from cachemend.repair_core.executors.packed_attention import PackedPlan
-from cachemend.repair_core.forward import base_model, run
+from cachemend.repair_core.forward import base_model, model_lock, run
 
 ATTENTION_NAME = "cachemend_packed"
-# The attention function is chosen through the model's shared configuration for the time of one forward.
-_configuration_lock = RLock()
 
 
 class PackedExecutor(Executor):
@@ -73,13 +70,15 @@ def _attention(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,  # noqa: ARG001  (the plan replaces it)
-    packed_plan: PackedPlan,
+    packed_plan: PackedPlan | None = None,
     scaling: float | None = None,
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
     """The registered attention function. Query [batch, heads, B, d]; key and value [batch, kv heads, N, d]."""
+    if packed_plan is None:
+        raise RuntimeError("this model is being refreshed by another thread; call it under forward.model_lock(model)")
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
     out = packed_plan.attend(query, key, value, int(module.layer_idx), scale, softcap, s_aux)  # type: ignore[arg-type]
     return out.transpose(1, 2), None
@@ -90,7 +89,8 @@ AttentionInterface.register(ATTENTION_NAME, _attention)
 
 @contextmanager
 def _packed_attention(base: nn.Module) -> Iterator[None]:
-    with _configuration_lock:
+    # The attention function is chosen through the model's shared configuration for the time of one forward.
+    with model_lock(base):
         configs: dict[int, Any] = {id(m.config): m.config for m in base.modules() if hasattr(m, "config")}
         before = {key: config._attn_implementation for key, config in configs.items()}
         try:

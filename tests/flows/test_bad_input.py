@@ -45,6 +45,7 @@ CALLS = {
     "set key": Bad((*RUN, "--set", "budget=5"), ("'budget'", "'budgets'")),
     "no assignment": Bad((*RUN, "--set", "budgets"), ("--set key=value",)),
     "no value": Bad((*RUN, "--set", "budgets="), ("budgets=", "no value")),
+    "empty list": Bad((*RUN, "--set", "allocators=[]"), ("allocators", "empty list")),
     "executor": Bad((*RUN, "--set", "executor=pack"), ("'pack'", "'packed'")),
     "roster": Bad((*RUN, "--set", "cases=paper"), ("'paper'", "'paper-96'")),
     "twice": Bad((*RUN, "--set", "budgets=[5, 5.0]"), ("twice",)),

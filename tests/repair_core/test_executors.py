@@ -1,5 +1,6 @@
 """One matrix over architectures and executors."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -67,8 +68,9 @@ def test_executors_agree_and_leave_the_rest_alone(tiny: Tiny, executor: str) -> 
     assert set(changed_rows(before, read_rows(out))) <= set(POSITIONS)
     assert max(relative(read_rows(out), clean)) > 1e-2, "a partial refresh is not the clean cache"
     states = out.row_states[0].tolist()
-    assert [i for i, s in enumerate(states) if s == RowState.REFRESHED] == POSITIONS
-    assert states[:20] == [RowState.VALID] * 20
+    # The first two positions follow the valid prefix directly, so what they read is valid and so are they.
+    assert [i for i, s in enumerate(states) if s == RowState.VALID] == list(range(22))
+    assert [i for i, s in enumerate(states) if s == RowState.REFRESHED] == POSITIONS[2:]
     assert not out.is_clean
 
 
@@ -168,6 +170,58 @@ def test_the_attention_choice_is_restored() -> None:
     with pytest.raises(InputError):
         refresh(model, shifted, DELETION.edited_ids[:-1], POSITIONS)
     assert model.config._attn_implementation == before
+
+
+def test_two_partial_refreshes_are_not_a_clean_cache() -> None:
+    _, shifted, clean = _state("llama")
+    model, ids = _model("llama"), DELETION.edited_ids
+    later = refresh(model, shifted, ids, range(50, LENGTH))
+    both = refresh(model, later, ids, range(20, 50))
+    assert max(relative(read_rows(both), clean)) > 1e-2
+    assert not both.is_clean
+    assert both.counts()["refreshed"] == LENGTH - 50
+    in_order = refresh(model, refresh(model, shifted, ids, range(20, 50)), ids, range(50, LENGTH))
+    assert max(relative(read_rows(in_order), clean)) <= 1e-4
+    assert in_order.is_clean
+
+
+def test_rows_appended_to_a_stale_cache_are_stale() -> None:
+    _, shifted, _ = _state("llama")
+    model, ids = _model("llama"), DELETION.edited_ids
+    cache = refresh(model, shifted, ids, [30])
+    more = [5, 6, 7]
+    model(torch.tensor([more]), cache=cache)
+    out = refresh(model, cache, [*ids, *more], range(20, LENGTH))
+    assert out.row_states.shape[1] == LENGTH + 3
+    assert out.row_states[0, -3:].tolist() == [RowState.STALE] * 3
+    assert not out.is_clean
+    out.crop(-3)
+    assert out.row_states.shape[1] == LENGTH
+    assert out.is_clean
+
+
+def test_other_threads_wait_for_a_refresh() -> None:
+    _, shifted, clean = _state("llama")
+    model, ids = _model("llama"), DELETION.edited_ids
+    with ThreadPoolExecutor(4) as pool:
+        refreshed = [pool.submit(refresh, model, shifted, ids, POSITIONS) for _ in range(20)]
+        prefilled = [pool.submit(prefill, model, ids) for _ in range(20)]
+    expected = read_rows(refresh(model, shifted, ids, POSITIONS))
+    assert all(caches_equal(read_rows(f.result()), expected) for f in refreshed)
+    assert all(caches_equal(read_rows(f.result()), clean) for f in prefilled)
+
+
+def test_replay_of_a_batch_takes_one_deletion_each() -> None:
+    model = _model("llama")
+    other = Deletion(prefix_ids=IDS[20:40], deleted_ids=IDS[:11], suffix_ids=IDS[31:][::-1])
+    both = replay(model, prefill(model, [DELETION.original_ids, other.original_ids]), [DELETION, other])
+    for i, edit in enumerate((DELETION, other)):
+        alone = read_rows(prefill(model, edit.edited_ids))
+        assert max(relative([Rows(k[i : i + 1], v[i : i + 1]) for k, v in read_rows(both)], alone)) <= 1e-4
+    with pytest.raises(InputError, match="one deletion for each"):
+        replay(model, prefill(model, [DELETION.original_ids, other.original_ids]), DELETION)
+    with pytest.raises(InputError, match="holds 79 rows"):
+        replay(model, prefill(model, DELETION.edited_ids), DELETION)
 
 
 def test_unmarked_caches_become_unknown() -> None:

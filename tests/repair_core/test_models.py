@@ -96,6 +96,25 @@ def test_pickled_weights_are_not_loaded(tmp_path: Path) -> None:
         load_model(str(folder))
 
 
+def test_damaged_or_incomplete_weights_are_one_line(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path / "m")
+    path = folder / "model.safetensors"
+    whole = load_file(path)
+    save_file({k: v for k, v in whole.items() if "layers.1" not in k}, path, metadata={"format": "pt"})
+    with pytest.raises(InputError, match="lacks weights"):
+        load_model(str(folder))
+    path.write_bytes(b"no weights at all")
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load_model(str(folder))
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load_model("x" * 300)
+
+
+def test_a_device_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load_model(str(save_tiny(tmp_path / "m")), device="zzz")
+
+
 def test_unknown_dtype_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="did you mean 'float32'"):
         load_model(str(tmp_path), dtype="float3")

@@ -87,9 +87,9 @@ def test_a_repaired_cache_never_passes_for_a_clean_one(loaded: LoadedModel) -> N
     model, deletion = loaded.model, _deletion(loaded)
     cache = repair(model, loaded.tokenizer, deletion, QUERY, 10).cache
     counts = cache.counts()
-    assert counts["valid"] == deletion.prefix_length
-    assert counts["refreshed"] == repair_budget(deletion.suffix_length, 10)
-    assert counts["stale"] == deletion.suffix_length - counts["refreshed"]
+    fresh = repair_budget(deletion.suffix_length, 10)
+    assert counts["valid"] + counts["refreshed"] == deletion.prefix_length + fresh
+    assert counts["stale"] == deletion.suffix_length - fresh
     ids = deletion.edited_ids
     again = Deletion(prefix_ids=ids[:5], deleted_ids=ids[5:6], suffix_ids=ids[6:])
     for use in (shift, replay):
@@ -114,7 +114,7 @@ def test_the_repaired_cache_goes_on_in_generate(loaded: LoadedModel) -> None:
     plain = model.generate(prompt, **options)  # type: ignore[operator]
     repaired = model.generate(prompt, past_key_values=cache, **options)  # type: ignore[operator]
     assert plain.tolist() == repaired.tolist()
-    assert int((cache.row_states == RowState.VALID).sum()) == deletion.prefix_length
+    assert int((cache.row_states == RowState.VALID).sum()) == len(deletion.edited_ids)
 
 
 def test_a_batch_repairs_each_sequence_like_alone(loaded: LoadedModel) -> None:
@@ -150,6 +150,14 @@ def test_edges_of_a_context(loaded: LoadedModel) -> None:
     done = repair(model, loaded.tokenizer, at_end, QUERY, 50)
     assert done.positions.size == 0
     assert done.cache.is_clean
+    with pytest.raises(InputError, match="nothing is left"):
+        Deletion(prefix_ids=(), deleted_ids=(1,), suffix_ids=())
+    with pytest.raises(InputError, match="whole numbers"):
+        Deletion(prefix_ids=(1.7,), deleted_ids=(1,), suffix_ids=())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="token ids run from"):
+        prefill(model, [1, 10_000])
+    with pytest.raises(InputError, match="is a tuple"):
+        shift(model, (), deletion)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="deleted_ids is empty"):
         Deletion(prefix_ids=(1,), deleted_ids=(), suffix_ids=(2,))
 
