@@ -1,6 +1,8 @@
 """Connecting to Ray: a cluster of our own on this machine, or a running one."""
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,10 +52,23 @@ def connected(address: str | None, cpus: int | None = None) -> Iterator[Resource
         yield resources(address is None)
         return
     _init(address, cpus)
+    before = _stop_like_an_interrupt()
     try:
         yield resources(address is None)
     finally:
         ray.shutdown()
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _stop_like_an_interrupt() -> Any:
+    """Make SIGTERM (a service manager, a container) end the run like Ctrl-C instead of by Ray's own crash dump.
+
+    Returns the handler to put back; None outside the main thread, where handlers cannot be set.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def resources(own: bool) -> Resources:

@@ -47,7 +47,6 @@ def test_a_file_without_keys_is_refused(text: str, tmp_path: Path) -> None:
     ("text", "key", "value"),
     [
         ("allocators=sur, dense-tokens", "allocators", ("sur", "dense-tokens")),
-        ("allocators=[]", "allocators", ()),
         ("budgets=0.1", "budgets", (0.1,)),
         ("lengths=600,300", "lengths", (600, 300)),
         ("revision=1e5", "revision", "1e5"),

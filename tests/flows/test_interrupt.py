@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run with code 130 and says what is kept."""
+"""Ctrl-C, or a service manager's SIGTERM, ends a run with code 130 and says what is kept."""
 
 import re
 import signal
@@ -15,7 +15,8 @@ from support.quick_sweep import QUICK
 pytestmark = pytest.mark.timeout(240)
 
 
-def test_ctrl_c_keeps_what_is_written(prefect_server, cluster, tiny: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
+def test_a_stopped_run_keeps_what_is_written(prefect_server, cluster, tiny: Path, tmp_path: Path, stop: int) -> None:
     results = tmp_path / "results"
     more = ("--set", "lengths=280,320,360", "--set", "budgets=2,5,10,20,40,80")
     process = start(
@@ -25,7 +26,7 @@ def test_ctrl_c_keeps_what_is_written(prefect_server, cluster, tiny: Path, tmp_p
     try:
         wait_for(lambda: bool(read_rows(results)), 120, "the first part")
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(stop)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "Traceback" not in err
