@@ -73,6 +73,7 @@ def cluster() -> Iterator[Cluster]:
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=2"),
         *("--node-ip-address=127.0.0.1", f"--port={port}", "--object-store-memory=100000000"),
         *("--include-dashboard=true", "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"),
+        f"--dashboard-agent-listen-port={free_port()}",  # the fixed default may be taken by another cluster
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     jobs = f"http://127.0.0.1:{dashboard}"
