@@ -32,14 +32,10 @@ class Plan(NamedTuple):
 
     Attributes:
         shards: in the cohort's order.
-        n_finished: records that need no further run.
-        n_missing: records to compute.
         corrupt: one line for each part that was set aside.
     """
 
     shards: tuple[Shard, ...]
-    n_finished: int
-    n_missing: int
     corrupt: tuple[str, ...]
 
 
@@ -64,8 +60,7 @@ def plan_shards(
         missing = tuple(arm for arm in arms if identity.key(case.digest, arm) not in finished)
         if missing:
             shards.append(Shard(case_index=index, arms=missing))
-    n_missing = sum(len(shard.arms) for shard in shards)
-    return Plan(tuple(shards), len(cases) * len(arms) - n_missing, n_missing, corrupt)
+    return Plan(tuple(shards), corrupt)
 
 
 def aside(results: Path) -> tuple[str, ...]:
