@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ROSTERS", "DepthPlan", "NiahCase", "NiahPrompt", "NiahRoster", "build_niah"]
 
-BUILDER_VERSION = 2
+BUILDER_VERSION = 3
 CANDIDATES_PER_CASE = 20
 _CONTROL_OFFSET = 500_000
 

@@ -101,7 +101,8 @@ def build_candidate(tokenizer: "PreTrainedTokenizerBase", roster: NiahRoster, sl
         deleted_text=original.body[slice(*original.span)],
         query_text=original.question,
         gold=gold,
-        gold_ids=_gold_ids(tokenizer, edited, roster.prompt.separator.join(gold)),
+        gold_ids=_answer_ids(tokenizer, edited, roster.prompt.separator.join(gold)),
+        deleted_value_ids=_answer_ids(tokenizer, edited, facts.values[deleted]),
     )
 
 
@@ -123,13 +124,13 @@ def _check_rendering(tokenizer: "PreTrainedTokenizerBase", frame: Frame, origina
             raise Unusable("the chat template renders the message differently")
 
 
-def _gold_ids(tokenizer: "PreTrainedTokenizerBase", prompt: Prompt, answer: str) -> tuple[int, ...]:
-    """Return the tokens the canonical answer adds to the prompt, behind a blank where it goes on from a word."""
+def _answer_ids(tokenizer: "PreTrainedTokenizerBase", prompt: Prompt, answer: str) -> tuple[int, ...]:
+    """Return the tokens an answer adds to the prompt, behind a blank where it goes on from a word."""
     last = prompt.closing[-1:]
     blank = " " if last.isalnum() or (last and last in ":;,.!?") else ""
     tail = prompt.question + prompt.closing
     before = encode(tokenizer, tail).ids
     after = encode(tokenizer, tail + blank + answer).ids
     if after[: len(before)] != before or len(after) == len(before):
-        raise Unusable("the canonical answer merges with the tokens before it")
+        raise Unusable("the answer merges with the tokens before it")
     return after[len(before) :]

@@ -9,7 +9,7 @@ from cachemend.repair_core.edits import Deletion
 from cachemend.repair_core.errors import InputError
 
 STRATA = ("first-deleted", "second-deleted")
-_ID_FIELDS = ("prefix_ids", "deleted_ids", "suffix_ids", "query_ids", "relevance_ids", "gold_ids")
+_ID_FIELDS = ("prefix_ids", "deleted_ids", "suffix_ids", "query_ids", "relevance_ids", "gold_ids", "deleted_value_ids")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,7 @@ class NiahCase:
         query_text: the bare question.
         gold: the values the edited context still holds, in order.
         gold_ids: the tokens of the canonical answer, to be appended to `query_ids`.
+        deleted_value_ids: the tokens of an answer that gives the deleted value, likewise.
     """
 
     case_id: str
@@ -45,6 +46,7 @@ class NiahCase:
     query_text: str
     gold: tuple[str, ...]
     gold_ids: tuple[int, ...]
+    deleted_value_ids: tuple[int, ...]
 
     def __post_init__(self) -> None:
         for name in (*_ID_FIELDS, "gold"):

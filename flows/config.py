@@ -61,6 +61,7 @@ class ErasingNiahConfig(BaseModel):
         seed: first seed of the cases, instead of the roster's; another seed is another cohort.
         executor: how chosen rows are recomputed.
         attention: attention backend of the packed executor.
+        auxiliary: the model whose states SpecCache scores; None for `model` itself (the paper: Llama-3.2-1B-Instruct).
         store_text: keep contexts, deleted texts and queries in the `cases` table.
         workers: model copies; None to fit the machine.
         threads: CPU threads of each; None to fit the machine.
@@ -82,6 +83,7 @@ class ErasingNiahConfig(BaseModel):
     seed: int | None = Field(default=None, ge=0)
     executor: str = "packed"
     attention: str = "sdpa"
+    auxiliary: str | None = None
     store_text: bool = False
     workers: int | None = Field(default=None, ge=1)
     threads: int | None = Field(default=None, ge=1)
@@ -126,11 +128,13 @@ class ErasingNiahConfig(BaseModel):
         return roster if self.seed is None else replace(roster, first_seed=self.seed)
 
     def check_model(self) -> None:
-        """Check that the model exists and holds every length; reads its configuration, not its weights.
+        """Check that the models exist and the target holds every length; reads its configuration, not its weights.
 
         Raises:
             InputError: an unknown model, a folder without weights, or a length the model cannot hold.
         """
+        if self.auxiliary is not None:
+            context_limit(self.auxiliary)
         limit = context_limit(self.model, self.revision, self.trust_remote_code)
         roster = self.roster()
         for length in roster.lengths:

@@ -80,6 +80,7 @@ def erasing_niah(
                 model=config.model,
                 model_fingerprint=model.fingerprint,
                 dtype=model.dtype,
+                auxiliary=model.auxiliary,
                 executor=config.executor,
                 attention=config.attention,
                 decoding=cohort.manifest["decoding"],
@@ -133,6 +134,7 @@ def worker_spec(config: ErasingNiahConfig) -> WorkerSpec:
         trust_remote_code=config.trust_remote_code,
         executor=config.executor,
         attention=config.attention,
+        auxiliary=config.auxiliary,
         max_new_tokens=roster.max_new_tokens,
         score_rule=roster.score_rule,
     )

@@ -53,8 +53,10 @@ def summarise(
 ) -> Summary:
     """Query the views for what the run covers, and write the report."""
     # The model's name is no part of a record's identity: the same weights may have run under another one.
-    shared = {column: value for column, value in asdict(identity).items() if column != "model"}
+    shared = {column: value for column, value in asdict(identity).items() if column not in ("model", "auxiliary")}
     same = " AND ".join(f"{column} = {_literal(value)}" for column, value in shared.items())
+    # Most arms use no auxiliary model.
+    same += f" AND (auxiliary IS NULL OR auxiliary = {_literal(identity.auxiliary)})"
     order = {arm: place for place, arm in enumerate(arms)}
     sweep = [
         row for row in store.query(results, f"SELECT * FROM niah_sweep WHERE {same}").to_pylist() if row["arm"] in order

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from cachemend.repair_core.budget import Tokens, repair_budget
     from cachemend.repair_core.caches import RepairedCache, RowState
     from cachemend.repair_core.context import RepairContext
-    from cachemend.repair_core.edits import Deletion
+    from cachemend.repair_core.edits import Change, Deletion, Edit, Edits
     from cachemend.repair_core.errors import InputError, Refused
+    from cachemend.repair_core.estimating import Cost, Estimate, estimate
     from cachemend.repair_core.models import LoadedModel, load_model
     from cachemend.repair_core.prefilling import prefill
     from cachemend.repair_core.refreshing import refresh
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from cachemend.repair_core.units import semantic_units
 
 # Bumped by hand when results may change: it is part of a record's identity.
-ENGINE_VERSION = 1
+ENGINE_VERSION = 2
 
 _HOMES = {
     "allocators": ("allocate",),
@@ -33,8 +34,9 @@ _HOMES = {
     "budget": ("Tokens", "repair_budget"),
     "caches": ("RepairedCache", "RowState"),
     "context": ("RepairContext",),
-    "edits": ("Deletion",),
+    "edits": ("Change", "Deletion", "Edit", "Edits"),
     "errors": ("InputError", "Refused"),
+    "estimating": ("Cost", "Estimate", "estimate"),
     "models": ("LoadedModel", "load_model"),
     "prefilling": ("prefill",),
     "refreshing": ("refresh",),
@@ -51,7 +53,12 @@ __all__ = [
     "REFERENCES",
     "Answer",
     "Arm",
+    "Change",
+    "Cost",
     "Deletion",
+    "Edit",
+    "Edits",
+    "Estimate",
     "InputError",
     "LoadedModel",
     "Refused",
@@ -63,6 +70,7 @@ __all__ = [
     "allocate",
     "answer",
     "answer_batch",
+    "estimate",
     "load_model",
     "prefill",
     "refresh",

@@ -7,16 +7,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from transformers.cache_utils import Cache, DynamicCache
+from transformers.cache_utils import Cache
 
-from cachemend.repair_core.caches import Rows, in_place_cache, read_rows, set_length
+from cachemend.repair_core.batches import Batch, JoinedBatch, SharedBatch
+from cachemend.repair_core.caches import RepairedCache, Rows, read_rows
+from cachemend.repair_core.deltas import Delta
 from cachemend.repair_core.errors import InputError
-from cachemend.repair_core.forward import run
+from cachemend.repair_core.memory import batch_bytes
 from cachemend.repair_core.prefilling import as_batch
 from cachemend.repair_core.timing import timed
-
-# Caches joined into one decoding batch may take this much memory on top of the caches themselves.
-BATCH_BYTES = 2 * 1024**3
 
 
 class Answer(NamedTuple):
@@ -25,14 +24,14 @@ class Answer(NamedTuple):
     Attributes:
         ids: greedy token ids, up to `max_new_tokens`.
         first: FP64 [vocabulary], the distribution of the first answer token.
-        gold_nll: mean negative log-likelihood of the gold answer's tokens in nats; None without a gold answer.
+        logprobs: mean log-probability per token, in nats, of each continuation that was asked for.
         query_seconds: time of the query forward; None when several caches shared it.
         decode_seconds: time of decoding; None when several caches shared it.
     """
 
     ids: tuple[int, ...]
     first: npt.NDArray[np.float64]
-    gold_nll: float | None
+    logprobs: tuple[float, ...]
     query_seconds: float | None
     decode_seconds: float | None
 
@@ -43,7 +42,7 @@ def answer(
     query_ids: Sequence[int],
     max_new_tokens: int = 32,
     stop_ids: Sequence[int] = (),
-    gold_ids: Sequence[int] = (),
+    continuations: Sequence[Sequence[int]] = (),
 ) -> Answer:
     """Process `query_ids` after the cached context and decode greedily.
 
@@ -53,9 +52,9 @@ def answer(
         query_ids: what follows the context, including the template's closing and generation tokens.
         max_new_tokens: decoding limit.
         stop_ids: decoding ends after one of these (it is kept); none: never early.
-        gold_ids: gold answer whose likelihood is scored by teacher forcing.
+        continuations: token ids of possible answers, scored by teacher forcing.
     """
-    return answer_batch(model, [cache], query_ids, max_new_tokens, stop_ids, gold_ids)[0]
+    return answer_batch(model, [cache], query_ids, max_new_tokens, stop_ids, continuations)[0]
 
 
 def answer_batch(
@@ -64,75 +63,108 @@ def answer_batch(
     query_ids: Sequence[int],
     max_new_tokens: int = 32,
     stop_ids: Sequence[int] = (),
-    gold_ids: Sequence[int] = (),
+    continuations: Sequence[Sequence[int]] = (),
 ) -> list[Answer]:
     """Answer the same query from several caches of equal length, decoded together.
 
-    The caches are independent sequences of one batch: in FP32 each answer equals the one from its cache alone.
+    The caches are independent sequences of one batch: in FP32 each answer equals the one from its cache alone. A
+    batch takes at most a quarter of the free memory; more caches are answered in several batches.
+
+    Raises:
+        InputError: no query, an empty continuation, or caches of different lengths.
+        Refused: a cache holds rows of inserted tokens that were never computed.
     """
-    if not len(query_ids):
-        raise InputError("query_ids is empty; give at least one token after the cached context")
+    _check(query_ids, continuations)
+    for cache in caches:
+        if isinstance(cache, RepairedCache):
+            cache.ledger.require_computed("this answer")
     rows = [read_rows(cache) for cache in caches]
+    if not rows:
+        return []
     lengths = sorted({layers[0].keys.shape[-2] for layers in rows})
     if len(lengths) > 1:
         raise InputError(f"caches of one batch must have equal lengths, not {lengths}")
-    room = lengths[0] + len(query_ids) + max(max_new_tokens, len(gold_ids))
-    size = max(1, BATCH_BYTES // max(1, _bytes_per_row(rows[0]) * room))
+    room = len(query_ids) + max([max_new_tokens, *map(len, continuations)])
+    size = max(1, batch_bytes(rows[0][0].keys.device) // (_bytes_per_row(rows[0]) * (lengths[0] + room)))
     out: list[Answer] = []
     for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        out += _decode_together(model, part, lengths[0], room, query_ids, max_new_tokens, stop_ids, gold_ids)
+        batch = JoinedBatch(model, rows[start : start + size], room)
+        out += _answers(batch, query_ids, max_new_tokens, stop_ids, continuations)
     return out
 
 
-def _decode_together(
+def answer_deltas(
     model: nn.Module,
-    rows: Sequence[Sequence[Rows]],
-    length: int,
-    room: int,
+    base: Sequence[Rows],
+    deltas: Sequence[Delta],
+    query_ids: Sequence[int],
+    max_new_tokens: int = 32,
+    stop_ids: Sequence[int] = (),
+    continuations: Sequence[Sequence[int]] = (),
+) -> list[Answer]:
+    """Answer the same query from several caches that differ from `base` (batch 1) in a few rows each.
+
+    Equal to `answer_batch` over the whole caches, in FP32 up to rounding, without making them.
+    """
+    _check(query_ids, continuations)
+    room = len(query_ids) + max([max_new_tokens, *map(len, continuations)])
+    order = sorted(range(len(deltas)), key=lambda index: len(deltas[index].positions))
+    out: dict[int, Answer] = {}
+    free, per_row = batch_bytes(base[0].keys.device), _bytes_per_row(base)
+    while order:
+        together = [order.pop(0)]
+        held = per_row * (room + len(deltas[together[0]].positions))
+        while order and held + (more := per_row * (room + len(deltas[order[0]].positions))) <= free:
+            together.append(order.pop(0))
+            held += more
+        batch = SharedBatch(model, base, [deltas[index] for index in together], room)
+        answers = _answers(batch, query_ids, max_new_tokens, stop_ids, continuations)
+        out |= dict(zip(together, answers, strict=True))
+    return [out[index] for index in range(len(deltas))]
+
+
+def _check(query_ids: Sequence[int], continuations: Sequence[Sequence[int]]) -> None:
+    if not len(query_ids):
+        raise InputError("query_ids is empty; give at least one token after the cached context")
+    if not all(len(ids) for ids in continuations):
+        raise InputError("a continuation is empty; give at least one token to score")
+
+
+def _answers(
+    batch: Batch,
     query_ids: Sequence[int],
     max_new_tokens: int,
     stop_ids: Sequence[int],
-    gold_ids: Sequence[int],
+    continuations: Sequence[Sequence[int]],
 ) -> list[Answer]:
-    cache, batch = _join(rows, room), len(rows)
-    device = rows[0][0].keys.device
     seconds: dict[str, float] = {}
-    query = as_batch(query_ids, device).expand(batch, -1)
-    with timed(seconds, "query", model):
-        last = _forward(model, cache, query, length)[:, -1]
-    length += query.shape[1]
-    nll = _gold_nll(model, cache, last, gold_ids, length) if gold_ids else [None] * batch
-    set_length(cache, length)
-    with timed(seconds, "decode", model):
-        ids = _greedy(model, cache, last, length, max_new_tokens, set(stop_ids))
-    if batch > 1:
+    query = as_batch(query_ids, batch.device).expand(batch.size, -1)
+    with timed(seconds, "query", batch.model):
+        last = batch.forward(query, batch.length, last_only=True)[:, -1]
+    after = batch.length + query.shape[1]
+    scores = [_mean_logprob(batch, last, ids, after) for ids in continuations]
+    with timed(seconds, "decode", batch.model):
+        ids = _greedy(batch, last, after, max_new_tokens, set(stop_ids))
+    if batch.size > 1:
         seconds = {}
     first = last.double().softmax(-1).cpu().numpy()
-    return [Answer(ids[i], first[i], nll[i], seconds.get("query"), seconds.get("decode")) for i in range(batch)]
+    return [
+        Answer(ids[i], first[i], tuple(s[i] for s in scores), seconds.get("query"), seconds.get("decode"))
+        for i in range(batch.size)
+    ]
 
 
-def _forward(model: nn.Module, cache: DynamicCache, ids: torch.Tensor, start: int) -> torch.Tensor:
-    """FP32 logits [batch, n, vocabulary] of `ids` [batch, n] placed at positions start.."""
-    positions = torch.arange(start, start + ids.shape[1], device=ids.device)[None]
-    return run(model, ids, cache, positions).logits.float()
-
-
-def _gold_nll(
-    model: nn.Module, cache: DynamicCache, last: torch.Tensor, gold_ids: Sequence[int], length: int
-) -> list[float | None]:
-    gold = as_batch(gold_ids, last.device).expand(last.shape[0], -1)
+def _mean_logprob(batch: Batch, last: torch.Tensor, wanted: Sequence[int], after: int) -> list[float]:
+    ids = as_batch(wanted, last.device).expand(batch.size, -1)
     logits = last[:, None]
-    if gold.shape[1] > 1:
-        logits = torch.cat((logits, _forward(model, cache, gold[:, :-1], length)), dim=1)
-    picked = logits.double().log_softmax(-1).gather(2, gold[:, :, None])[:, :, 0]
-    return [float(value) for value in -picked.mean(dim=1)]
+    if ids.shape[1] > 1:
+        logits = torch.cat((logits, batch.forward(ids[:, :-1], after)), dim=1)
+    picked = logits.gather(2, ids[:, :, None])[:, :, 0] - logits.logsumexp(-1)
+    return list(picked.double().mean(dim=1).tolist())
 
 
-def _greedy(
-    model: nn.Module, cache: DynamicCache, logits: torch.Tensor, length: int, limit: int, stop: set[int]
-) -> list[tuple[int, ...]]:
-    out: list[list[int]] = [[] for _ in range(logits.shape[0])]
+def _greedy(batch: Batch, logits: torch.Tensor, after: int, limit: int, stop: set[int]) -> list[tuple[int, ...]]:
+    out: list[list[int]] = [[] for _ in range(batch.size)]
     done = [False] * len(out)
     for step in range(limit):
         token = logits.argmax(-1)
@@ -142,24 +174,8 @@ def _greedy(
                 done[i] = value in stop
         if all(done) or step == limit - 1:
             break
-        logits = _forward(model, cache, token[:, None], length + step)[:, -1]
+        logits = batch.forward(token[:, None], after + step)[:, -1]
     return [tuple(ids) for ids in out]
-
-
-def _join(rows: Sequence[Sequence[Rows]], room: int) -> DynamicCache:
-    """Copy the caches into one batch with room for the query and the answer."""
-    joined = []
-    for layer in zip(*rows, strict=True):
-        joined.append(Rows(_stack([r.keys for r in layer], room), _stack([r.values for r in layer], room)))
-    return in_place_cache(joined, rows[0][0].keys.shape[-2])
-
-
-def _stack(parts: Sequence[torch.Tensor], room: int) -> torch.Tensor:
-    _, heads, length, width = parts[0].shape
-    out = parts[0].new_empty(len(parts), heads, room, width)
-    for index, part in enumerate(parts):
-        out[index, :, :length] = part[0]
-    return out
 
 
 def _bytes_per_row(rows: Sequence[Rows]) -> int:

@@ -1,14 +1,35 @@
 """What a model's configuration says about attention and positions, and which of it is unsupported."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from cachemend.repair_core.errors import Refused
-from cachemend.repair_core.forward import base_model
+from cachemend.repair_core.forward import base_model, cache_argument, takes
+from cachemend.repair_core.placement import check_placement
+from cachemend.repair_core.quantized import check_quantization
 
 LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
-KNOWN_LAYER_TYPES = ("full_attention", "sliding_attention")
+KNOWN_LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
+# They ignore a ready-made mask and read scattered positions as several packed sequences.
+REFUSED_ATTENTION = ("flash", "paged")
+
+
+class Window(NamedTuple):
+    """A limited view of one layer: query u sees keys `first(u)` to u.
+
+    Attributes:
+        size: tokens.
+        chunked: the view starts at the last multiple of `size` instead of `size` tokens back.
+    """
+
+    size: int
+    chunked: bool = False
+
+    def first(self, positions: torch.Tensor) -> torch.Tensor:
+        """The earliest visible key of each query position; may be negative."""
+        return positions - positions % self.size if self.chunked else positions - self.size + 1
 
 
 def text_config(model: nn.Module) -> Any:
@@ -17,24 +38,33 @@ def text_config(model: nn.Module) -> Any:
     return config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
 
 
-def layer_windows(model: nn.Module) -> tuple[int | None, ...]:
-    """Sliding window of every layer in tokens (query u sees keys above u - window), None for full attention.
+def layer_windows(model: nn.Module) -> tuple[Window | None, ...]:
+    """The window of every layer, None for full attention.
 
     Raises:
-        Refused: a kind of attention layer this package cannot mask (chunked, linear, ...).
+        Refused: a kind of attention layer this package cannot mask (linear, ...).
     """
     config = text_config(model)
-    window = getattr(config, "sliding_window", None)
     types = getattr(config, "layer_types", None)
+    sliding, chunk = (getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size"))
     if types is None:
-        return (window,) * config.num_hidden_layers
+        types = [_only_type(sliding, chunk)] * config.num_hidden_layers
     unknown = sorted(set(types) - set(KNOWN_LAYER_TYPES))
     if unknown:
         raise Refused(
             f"model type {config.model_type!r} has layers of type {', '.join(unknown)}; "
             f"supported: {', '.join(KNOWN_LAYER_TYPES)}"
         )
-    return tuple(window if kind == "sliding_attention" else None for kind in types)
+    windows = {
+        "full_attention": None,
+        "sliding_attention": Window(sliding) if sliding else None,
+        "chunked_attention": Window(chunk, chunked=True) if chunk else None,
+    }
+    return tuple(windows[kind] for kind in types)
+
+
+def _only_type(sliding: int | None, chunk: int | None) -> str:
+    return "sliding_attention" if sliding else "chunked_attention" if chunk else "full_attention"
 
 
 def rope_types(model: nn.Module) -> tuple[str, ...]:
@@ -50,24 +80,45 @@ def check_capability(model: nn.Module) -> None:
     """Refuse what repair cannot handle, before any work starts.
 
     Raises:
-        Refused: names the unsupported part: encoder-decoder, unknown layer types, chunked attention,
-            offloaded weights, attention that depends on the cache's length.
+        Refused: names the unsupported part: another kind of model than a decoder that takes positions and a cache,
+            layers that are not attention or share their keys, attention that this package cannot replace or that
+            depends on the cache's length, offloaded weights, a quantisation that was not checked.
     """
-    config = text_config(model)
-    kind = getattr(config, "model_type", type(model).__name__)
-    if getattr(base_model(model).config, "is_encoder_decoder", False):
-        raise Refused(f"model type {kind!r} is an encoder-decoder; repair needs a decoder-only model")
+    config, base = text_config(model), base_model(model)
+    kind = f"model type {getattr(config, 'model_type', type(model).__name__)!r}"
+    if getattr(base.config, "is_encoder_decoder", False):
+        raise Refused(f"{kind} is an encoder-decoder; repair needs a decoder-only model")
     if not hasattr(config, "num_hidden_layers"):
-        raise Refused(f"model type {kind!r} names no num_hidden_layers; repair needs a decoder-only model")
+        raise Refused(f"{kind} names no num_hidden_layers; repair needs a decoder-only model")
     layer_windows(model)
-    if getattr(config, "attention_chunk_size", None):
-        raise Refused(f"model type {kind!r} uses chunked attention (attention_chunk_size); not supported")
+    if getattr(model, "_is_stateful", False):
+        raise Refused(f"{kind} keeps a recurrent state, which cannot be refreshed row by row")
+    if getattr(config, "num_kv_shared_layers", 0):
+        raise Refused(f"{kind} shares keys between layers (num_kv_shared_layers); not supported")
     if getattr(config, "attn_temperature_tuning", False):
-        raise Refused(f"model type {kind!r} scales attention by cache length (attn_temperature_tuning)")
-    placement = getattr(model, "hf_device_map", None) or {}
-    offloaded = sorted({str(place) for place in placement.values()} & {"cpu", "disk"})
-    if offloaded and len(set(placement.values())) > 1:
-        raise Refused(f"device_map offloads layers to {', '.join(offloaded)}; put every layer on an accelerator")
+        raise Refused(f"{kind} scales attention by cache length (attn_temperature_tuning)")
+    if not takes(base, "position_ids") or not takes(base, cache_argument(base)):
+        raise Refused(f"{kind}: its forward takes no position_ids or no cache, so rows cannot be placed")
+    if not getattr(model, "_supports_attention_backend", False):
+        raise Refused(f"{kind} computes attention in its own way, outside the transformers attention interface")
+    check_attention(str(getattr(config, "_attn_implementation", "")))
+    if getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False):
+        raise Refused("the adapter puts virtual tokens before the context (prompt learning); not supported")
+    check_placement(model)
+    check_quantization(model)
+
+
+def check_attention(implementation: str) -> None:
+    """Refuse an attention implementation that a refresh cannot run on.
+
+    Raises:
+        Refused: names it.
+    """
+    if any(part in implementation for part in REFUSED_ATTENTION):
+        raise Refused(
+            f"attention implementation {implementation!r} takes no mask over scattered positions; load the model "
+            'with attn_implementation="sdpa" or "eager"'
+        )
 
 
 def check_shift(model: nn.Module) -> None:

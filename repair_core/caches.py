@@ -1,13 +1,13 @@
 """Reading, building and marking Hugging Face caches."""
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 import torch
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from cachemend.repair_core.errors import InputError, Refused
+from cachemend.repair_core.ledger import Ledger, RowState
 
 
 class Rows(NamedTuple):
@@ -22,49 +22,69 @@ class Rows(NamedTuple):
     values: torch.Tensor
 
 
-class RowState(IntEnum):
-    """What is known of one cached row."""
-
-    VALID = 0
-    """What a clean prefill computes: neither it nor any row it read is stale."""
-    STALE = 1
-    """Moved to its new position, but computed while the deleted text was visible."""
-    REFRESHED = 2
-    """Recomputed under the edited context, but some row before it is not valid."""
-    UNKNOWN = 3
-    """From a cache that carried no marks."""
-
-
 class RepairedCache(DynamicCache):
     """A cache some of whose rows are stale or refreshed. Works wherever a `DynamicCache` does.
 
     Attributes:
-        row_states: uint8 [batch, N] of `RowState`, for the rows of the edited context; rows appended later
-            (a query, an answer) are not listed.
+        ledger: state and age of the rows of the edited context; rows appended later (a query, an answer) are not
+            listed until the next edit or refresh.
     """
 
-    row_states: torch.Tensor
+    ledger: Ledger
+
+    @property
+    def row_states(self) -> torch.Tensor:
+        """Uint8 [batch, N] of `RowState`."""
+        return self.ledger.row_states
+
+    @property
+    def edits_missed(self) -> torch.Tensor:
+        """Int32 [batch, N]: the edits of earlier text made since each row was computed."""
+        return self.ledger.edits_missed
 
     @property
     def is_clean(self) -> bool:
         """Whether every listed row is valid (rows appended to valid ones are valid too)."""
         return bool((self.row_states == RowState.VALID).all())
 
+    def worst_staleness(self) -> int:
+        """The most edits that any row has missed, over the batch; re-prefill where it passes your limit.
+
+        It is about each row's own computation. 0 is no proof of a clean cache, for a refreshed row may have read
+        stale ones: `is_clean` is.
+        """
+        return int(self.edits_missed.max())
+
     def counts(self) -> dict[str, int]:
         """Number of rows per state name, over the batch."""
         return {state.name.lower(): int((self.row_states == state).sum()) for state in RowState}
 
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append rows, as a forward does.
+
+        Raises:
+            Refused: the rows of inserted tokens were not computed yet.
+        """
+        self.ledger.require_computed("this forward")
+        return super().update(key_states, value_states, layer_idx, *args, **kwargs)
+
     def crop(self, tokens_to_remove: int) -> None:
         super().crop(tokens_to_remove)
-        self.row_states = self.row_states[:, : self.get_seq_length()]
+        self.ledger = self.ledger.cut(self.get_seq_length())
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         super().batch_repeat_interleave(repeats)
-        self.row_states = self.row_states.repeat_interleave(repeats, dim=0)
+        self.ledger = self.ledger.take(torch.arange(self.row_states.shape[0]).repeat_interleave(repeats))
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         super().batch_select_indices(indices)
-        self.row_states = self.row_states[indices.cpu()]
+        self.ledger = self.ledger.take(indices)
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        super().reorder_cache(beam_idx)
+        self.ledger = self.ledger.take(beam_idx)
 
 
 def read_rows(cache: Cache) -> list[Rows]:
@@ -109,11 +129,11 @@ def plain_cache(rows: Sequence[Rows]) -> DynamicCache:
     return fill(DynamicCache(), rows)
 
 
-def marked_cache(rows: Sequence[Rows], row_states: torch.Tensor) -> RepairedCache:
+def marked_cache(rows: Sequence[Rows], ledger: Ledger) -> RepairedCache:
     """A repaired cache over these rows, marked."""
     cache = RepairedCache()
     fill(cache, rows)
-    cache.row_states = row_states
+    cache.ledger = ledger
     return cache
 
 
@@ -128,38 +148,11 @@ def clone_rows(rows: Sequence[Rows]) -> list[Rows]:
     ]
 
 
-def row_states(cache: Cache, batch: int, length: int) -> torch.Tensor:
-    """A copy of the marks of `cache`; UNKNOWN for a cache that carries none. uint8 [batch, length].
-
-    Rows appended since the marks were made read every row before them: they are stale unless all of those are valid.
-    """
+def ledger_of(cache: Cache, batch: int, length: int, unmarked: RowState) -> Ledger:
+    """The ledger of all rows of `cache`; those of one that carries no marks are `unmarked`."""
     if not isinstance(cache, RepairedCache):
-        return torch.full((batch, length), RowState.UNKNOWN, dtype=torch.uint8)
-    known = cache.row_states[:, :length]
-    valid = (known == RowState.VALID).all(dim=1, keepdim=True)
-    appended = torch.where(valid, int(RowState.VALID), int(RowState.STALE)).to(torch.uint8)
-    return torch.cat((known, appended.expand(-1, length - known.shape[1])), dim=1)
-
-
-def mark_refreshed(states: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """The marks after rows `positions` [batch, B] were recomputed: valid where every row before is, else refreshed."""
-    fresh = torch.zeros_like(states, dtype=torch.bool).scatter_(1, positions, value=True)
-    sound = fresh | (states == RowState.VALID)
-    valid = sound.long().cumprod(dim=1).bool()
-    return torch.where(fresh, torch.where(valid, int(RowState.VALID), int(RowState.REFRESHED)), states).to(torch.uint8)
-
-
-def require_clean(cache: Cache, what: str) -> None:
-    """Refuse a repaired cache where a clean one is needed.
-
-    Raises:
-        Refused: `cache` is marked and holds stale or unknown rows.
-    """
-    if isinstance(cache, RepairedCache) and not cache.is_clean:
-        raise Refused(
-            f"{what} needs a clean cache, and this one was repaired ({cache.counts()}); "
-            "re-prefill the context before editing it again"
-        )
+        return Ledger.uniform(batch, length, unmarked)
+    return cache.ledger.appended(length)
 
 
 class InPlaceLayer(DynamicLayer):

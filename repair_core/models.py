@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
@@ -13,6 +14,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from cachemend.repair_core.architecture import check_capability, text_config
 from cachemend.repair_core.embedded import EMBEDDED, embedded_copy
 from cachemend.repair_core.errors import InputError, nearest
+from cachemend.repair_core.placement import check_device_map
+from cachemend.repair_core.proving import prove_refresh
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 WEIGHT_PATTERNS = ("*.safetensors", "*.gguf")
@@ -87,14 +90,14 @@ def load_model(
     device_map: str | dict[str, Any] | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedModel:
-    """Load a causal language model and check that repair supports it.
+    """Load a causal language model and check, also by a refresh of a few tokens, that repair supports it.
 
     Args:
         name: "smollm2-135m" (embedded), a local folder, or a Hugging Face name.
         dtype: "float32", "bfloat16", "float16", or "auto" for the checkpoint's own.
         device: e.g. "cuda:0"; None leaves the model on the CPU unless `device_map` places it.
         revision: hub branch, tag or commit.
-        device_map: passed to `from_pretrained`.
+        device_map: passed to `from_pretrained`; one that offloads is refused.
         trust_remote_code: run code that comes with the checkpoint; off unless asked for.
 
     Raises:
@@ -103,6 +106,7 @@ def load_model(
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype {dtype!r} is unknown; {nearest(dtype, DTYPES)}")
+    check_device_map(device_map)
     source = resolve(name)
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     if gguf := _gguf_file(source):
@@ -124,6 +128,7 @@ def load_model(
         )
     model.eval()
     check_capability(model)
+    prove_refresh(model)
     return LoadedModel(
         model=model,
         tokenizer=load_tokenizer(name, revision, trust_remote_code),
@@ -161,7 +166,11 @@ def fingerprint(model: nn.Module) -> str:
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())
     for name, parameter in model.named_parameters():
         digest.update(f"{name}{tuple(parameter.shape)}".encode())
-        digest.update(parameter.detach().flatten()[:64].float().cpu().numpy().tobytes())
+        weights = parameter.detach()
+        # Quantised weights that pose as floating point cannot be sliced flat.
+        if weights.is_floating_point() and type(weights) is not torch.Tensor:
+            weights = weights.dequantize()
+        digest.update(weights.flatten()[:64].float().cpu().numpy().tobytes())
     return digest.hexdigest()[:16]
 
 

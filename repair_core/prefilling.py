@@ -7,8 +7,10 @@ from torch import nn
 from transformers.cache_utils import DynamicCache
 
 from cachemend.repair_core.architecture import check_capability, text_config
-from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.caches import read_rows
+from cachemend.repair_core.errors import InputError, Refused
 from cachemend.repair_core.forward import base_model, input_device, run
+from cachemend.repair_core.pinning import pinned_frequencies
 
 TokenIds = torch.Tensor | Sequence[int] | Sequence[Sequence[int]]
 
@@ -41,7 +43,8 @@ def prefill(model: nn.Module, token_ids: TokenIds) -> DynamicCache:
         A stock cache that holds all n rows of every layer, also where the model's attention is a sliding window.
 
     Raises:
-        InputError: no tokens, ragged batch, or a model that repair does not support.
+        InputError: no tokens, a ragged batch, ids outside the vocabulary.
+        Refused: a model that repair does not support.
     """
     check_capability(model)
     ids = as_batch(token_ids, input_device(model))
@@ -50,7 +53,15 @@ def prefill(model: nn.Module, token_ids: TokenIds) -> DynamicCache:
         raise InputError(f"token ids run from {ids.min()} to {ids.max()}; the model knows 0 to {vocabulary - 1}")
     # Without the configuration: with it, sliding layers would drop the rows outside their window.
     cache = DynamicCache()
-    run(base_model(model), ids, cache, torch.arange(ids.shape[1], device=ids.device)[None])
+    with pinned_frequencies(model, ids.shape[1]):
+        extend(model, cache, ids, 0)
+    shapes = {rows.keys.shape[-2] for rows in read_rows(cache)} if cache.layers else set()
+    layers = text_config(model).num_hidden_layers
+    if shapes != {ids.shape[1]} or len(cache.layers) != layers:
+        raise Refused(
+            f"a prefill of {ids.shape[1]} tokens left {len(cache.layers)} cached layers of {sorted(shapes)} rows; "
+            f"repair needs {layers} layers with one row a token"
+        )
     return cache
 
 

@@ -1,6 +1,7 @@
 """Refresh: recompute chosen rows of a cache."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,14 +13,14 @@ from cachemend.repair_core.caches import (
     RepairedCache,
     Rows,
     clone_rows,
-    mark_refreshed,
+    ledger_of,
     marked_cache,
     read_rows,
-    row_states,
 )
 from cachemend.repair_core.errors import InputError, Refused, nearest
 from cachemend.repair_core.executors import get_executor
 from cachemend.repair_core.intervals import Positions, check_positions, maximal_intervals
+from cachemend.repair_core.ledger import RowState
 from cachemend.repair_core.prefilling import TokenIds, as_batch
 
 ATTENTIONS = ("sdpa",)
@@ -43,17 +44,19 @@ def refresh(
         cache: the shifted cache, N rows per layer; not modified unless `in_place`.
         token_ids: the edited context, [N] or [batch, N].
         positions: sorted unique positions in the edited context: [B] for all sequences, or [batch, B].
-        executor: "packed", "interval", "direct", "one-shot" or "auto" (direct for one interval, else packed).
+        executor: "packed", "interval", "direct", "one-shot" or "auto" (direct for one interval, else packed); the
+            control "bottom-right" is no repair.
         attention: backend of the packed executor: "sdpa".
         in_place: write into `cache` instead of a copy.
 
     Returns:
-        A marked cache: the rows at `positions` are REFRESHED (VALID where every row before is), all others keep
-        their bits and marks.
+        A marked cache: the rows at `positions` are REFRESHED (VALID where every row before is; UNKNOWN after
+        "bottom-right"), all others keep their bits and marks.
 
     Raises:
         InputError: positions unsorted or outside the context, lengths that disagree, an unknown executor.
-        Refused: a model or attention implementation that cannot be refreshed.
+        Refused: a model or attention implementation that cannot be refreshed, or rows of inserted tokens that were
+            never computed and are not among the positions.
     """
     check_capability(model)
     if attention not in ATTENTIONS:
@@ -67,7 +70,8 @@ def refresh(
     layers = text_config(model).num_hidden_layers
     if len(rows) != layers:
         raise InputError(f"the cache has {len(rows)} layers; the model has {layers}")
-    states = row_states(cache, batch, length)
+    ledger = ledger_of(cache, batch, length, unmarked=RowState.UNKNOWN)
+    ledger.require_computed("this refresh", but=where)
     n_intervals = max(len(maximal_intervals(row)) for row in where.numpy()) if where.numel() else 0
     chosen = get_executor(executor, n_intervals)
     if executor == "one-shot" and _FLASH in str(getattr(model.config, "_attn_implementation", "")):
@@ -75,13 +79,16 @@ def refresh(
     if where.numel():
         with torch.no_grad():
             out: Sequence[Rows] = chosen.run(model, rows, ids, where, in_place)
-        states = mark_refreshed(states, where)
+        ledger = ledger.refreshed(where)
+        if not chosen.repairs:
+            unknown = ledger.row_states.scatter(1, where, int(RowState.UNKNOWN))
+            ledger = replace(ledger, row_states=unknown)
     else:
         out = rows if in_place else clone_rows(rows)
     if in_place and isinstance(cache, RepairedCache):
-        cache.row_states = states
+        cache.ledger = ledger
         return cache
-    return marked_cache(out, states)
+    return marked_cache(out, ledger)
 
 
 def _as_batch_positions(

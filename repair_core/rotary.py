@@ -1,8 +1,7 @@
-"""Per-layer rotation of cached keys, decided by a probe instead of by model name."""
+"""How each layer's cached rows turn when they move, decided by a probe instead of by model name."""
 
-from dataclasses import dataclass
 from itertools import product
-from typing import Literal
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -10,69 +9,37 @@ from torch import nn
 from transformers.cache_utils import DynamicCache
 
 from cachemend.repair_core.architecture import check_capability, check_shift, text_config
-from cachemend.repair_core.caches import read_rows
+from cachemend.repair_core.caches import Rows, read_rows
 from cachemend.repair_core.errors import Refused
-from cachemend.repair_core.forward import base_model, input_device, run
+from cachemend.repair_core.forward import base_model, input_device
+from cachemend.repair_core.prefilling import extend
+from cachemend.repair_core.rotation import Rotation
 
 PROBE_TOKENS = 12
 PROBE_OFFSET = 17
-# Largest |difference| / |key| that still counts as the same rotation: rounding grows with depth.
+# Largest |difference| / |row| that still counts as the same row: rounding grows with depth.
 TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-3, torch.bfloat16: 0.12, torch.float16: 0.05}
 
 
-@dataclass(frozen=True, eq=False)
-class Rotation:
-    """How one layer's cached keys turn when their positions move.
+class LayerRotations(NamedTuple):
+    """How the two cached tensors of one layer turn. Latent attention keeps its rotated part in `values`."""
 
-    Attributes:
-        inv_freq: FP64 [rotary dims / 2], radians per position; None for a layer without positions.
-        layout: "half" pairs dim i with i + r/2, "interleaved" pairs 2i with 2i + 1.
-        tail: the rotary dims are the last ones of the head instead of the first.
-    """
-
-    inv_freq: torch.Tensor | None
-    layout: Literal["half", "interleaved"] = "half"
-    tail: bool = False
-
-    def apply(self, keys: torch.Tensor, offset: int) -> torch.Tensor:
-        """Return R(offset) keys, computed in FP32 and stored in the keys' dtype (paper Eq. 2).
-
-        Args:
-            keys: [..., n, head dim], rotated to some positions.
-            offset: how far every position moves; negative after a deletion.
-
-        A scaling factor of the rotary embedding is already part of a stored key, so this is a pure rotation.
-        """
-        if self.inv_freq is None or offset == 0:
-            return keys.clone()
-        width = 2 * self.inv_freq.numel()
-        work = torch.promote_types(keys.dtype, torch.float32)
-        angle = self.inv_freq.to(keys.device, torch.float64) * offset
-        cos, sin = angle.cos().to(work), angle.sin().to(work)
-        start = keys.shape[-1] - width if self.tail else 0
-        part = keys[..., start : start + width].to(work)
-        if self.layout == "half":
-            first, second = part.chunk(2, dim=-1)
-            turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-        else:
-            first, second = part[..., 0::2], part[..., 1::2]
-            turned = torch.stack((first * cos - second * sin, second * cos + first * sin), dim=-1).flatten(-2)
-        out = keys.clone()
-        out[..., start : start + width] = turned.to(keys.dtype)
-        return out
+    keys: Rotation
+    values: Rotation
 
 
-_plans: "WeakKeyDictionary[nn.Module, tuple[Rotation, ...]]" = WeakKeyDictionary()
+_plans: "WeakKeyDictionary[nn.Module, tuple[LayerRotations, ...]]" = WeakKeyDictionary()
 
 
-def rotation_plan(model: nn.Module) -> tuple[Rotation, ...]:
-    """Return one `Rotation` per layer, probing the model on first use.
+def cache_rotations(model: nn.Module) -> tuple[LayerRotations, ...]:
+    """Return the rotations of every layer, probing the model on first use.
 
     The same tokens are prefilled at position 0 and at an offset. Attention with rotary (or no) positions is
-    relative, so each layer's keys must differ by one of the rotations the model's own frequencies allow.
+    relative, so each cached tensor must differ by one of the rotations the model's own frequencies allow, or not
+    at all.
 
     Raises:
-        Refused: no rotation explains a layer's keys (absolute or unknown position encoding), or the rotary
+        Refused: no rotation explains a layer's rows (absolute or unknown position encoding), or the rotary
             setting depends on the context length.
     """
     if model not in _plans:
@@ -82,46 +49,71 @@ def rotation_plan(model: nn.Module) -> tuple[Rotation, ...]:
     return _plans[model]
 
 
-def _frequencies(model: nn.Module) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    for name, buffer in base_model(model).named_buffers():
-        leaf = name.rsplit(".", 1)[-1]
-        if leaf.endswith("inv_freq") and "original" not in leaf and buffer.ndim == 1:
-            frequencies = buffer.detach().double().cpu()
-            if not any(f.shape == frequencies.shape and torch.equal(f, frequencies) for f in found):
-                found.append(frequencies)
-    return found
+def rotation_plan(model: nn.Module) -> tuple[Rotation, ...]:
+    """Return the rotation of every layer's keys.
+
+    Raises:
+        Refused: as `cache_rotations`, and where the rotated part of the keys is not stored with the keys.
+    """
+    plan = cache_rotations(model)
+    if any(layer.values.inv_freq is not None for layer in plan):
+        raise Refused(
+            f"model type {text_config(model).model_type!r} caches latents and keeps the rotated part of its keys "
+            "apart (latent attention); its cached keys cannot be read without positions"
+        )
+    return tuple(layer.keys for layer in plan)
 
 
-def _probe(model: nn.Module) -> tuple[Rotation, ...]:
-    vocabulary = text_config(model).vocab_size
-    ids = (torch.arange(PROBE_TOKENS) * 7919 + 101) % vocabulary
-    ids = ids[None].to(input_device(model))
-    at_zero, at_offset = (_keys(model, ids, start) for start in (0, PROBE_OFFSET))
+def relative_error(guess: torch.Tensor, truth: torch.Tensor) -> float:
+    """Median over rows [..., n, width] of max|difference| / max|truth|.
+
+    Not the maximum: in low precision a token near a tie between two experts takes the other one, and its row is
+    another one.
+    """
+    difference = (guess.double() - truth.double()).abs().amax(-1)
+    return float((difference / truth.double().abs().amax(-1).clamp_min(torch.finfo(truth.dtype).tiny)).median())
+
+
+def _probe(model: nn.Module) -> tuple[LayerRotations, ...]:
+    at_zero, at_offset = (_rows(model, start) for start in (0, PROBE_OFFSET))
     candidates = [Rotation(None)]
-    for frequencies, layout, tail in product(_frequencies(model), ("half", "interleaved"), (False, True)):
-        candidates.append(Rotation(frequencies, layout, tail))  # type: ignore[arg-type]
+    shapes = product(_frequencies(model), (1, -1), ("half", "interleaved"), (False, True))
+    for (frequencies, scale), sign, layout, tail in shapes:
+        candidates.append(Rotation(sign * frequencies, layout, tail, scale))  # type: ignore[arg-type]
     plan = []
     for layer, (before, after) in enumerate(zip(at_zero, at_offset, strict=True)):
-        fits = [c for c in candidates if c.inv_freq is None or 2 * c.inv_freq.numel() <= before.shape[-1]]
-        errors = [_error(c.apply(before, PROBE_OFFSET), after) for c in fits]
-        best = min(range(len(fits)), key=errors.__getitem__)
-        if errors[best] > TOLERANCE.get(before.dtype, 0.12):
-            raise Refused(
-                f"model type {text_config(model).model_type!r}: the keys of layer {layer} at an offset are no "
-                f"rotation of those at position 0 (relative error {errors[best]:.3g}); it encodes positions in a "
-                "way Shift cannot move"
-            )
-        plan.append(fits[best])
+        found = []
+        for what, old, new in zip(Rows._fields, before, after, strict=True):
+            fits = [c for c in candidates if c.inv_freq is None or 2 * c.inv_freq.numel() <= old.shape[-1]]
+            errors = [relative_error(c.apply(old, PROBE_OFFSET), new) for c in fits]
+            best = min(range(len(fits)), key=errors.__getitem__)
+            if not errors[best] <= TOLERANCE.get(old.dtype, 0.12):
+                raise Refused(
+                    f"model type {text_config(model).model_type!r}: the {what} of layer {layer} at an offset are no "
+                    f"rotation of those at position 0 (relative error {errors[best]:.3g}); it encodes positions in "
+                    "a way Shift cannot move"
+                )
+            found.append(fits[best])
+        plan.append(LayerRotations(*found))
     return tuple(plan)
 
 
-def _keys(model: nn.Module, ids: torch.Tensor, start: int) -> list[torch.Tensor]:
+def _frequencies(model: nn.Module) -> list[tuple[torch.Tensor, float]]:
+    """The distinct inverse frequencies of the model's rotary embeddings, each with its attention scaling."""
+    found: list[tuple[torch.Tensor, float]] = []
+    for owner in base_model(model).modules():
+        for name, buffer in owner.named_buffers(recurse=False):
+            if not name.endswith("inv_freq") or "original" in name or buffer.ndim != 1:
+                continue
+            frequencies = buffer.detach().double().cpu()
+            scale = float(getattr(owner, name.removesuffix("inv_freq") + "attention_scaling", 1.0) or 1.0)
+            if not any(f.shape == frequencies.shape and torch.equal(f, frequencies) for f, _ in found):
+                found.append((frequencies, scale))
+    return found
+
+
+def _rows(model: nn.Module, start: int) -> list[Rows]:
+    ids = (torch.arange(PROBE_TOKENS) * 7919 + 101) % text_config(model).vocab_size
     cache = DynamicCache()
-    positions = torch.arange(start, start + ids.shape[1], device=ids.device)[None]
-    run(base_model(model), ids, cache, positions)
-    return [rows.keys for rows in read_rows(cache)]
-
-
-def _error(guess: torch.Tensor, truth: torch.Tensor) -> float:
-    return float((guess.double() - truth.double()).abs().max() / truth.double().abs().max())
+    extend(model, cache, ids[None].to(input_device(model)), start)
+    return read_rows(cache)

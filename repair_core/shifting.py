@@ -1,55 +1,91 @@
 """Shift: cut the deleted rows out and rotate the later keys to their new positions (paper section 7.1)."""
 
+from typing import NamedTuple
+
+import numpy as np
 import torch
 from torch import nn
 from transformers.cache_utils import Cache
 
-from cachemend.repair_core.caches import RepairedCache, Rows, RowState, marked_cache, read_rows, require_clean
-from cachemend.repair_core.edits import Deletion
+from cachemend.repair_core.caches import RepairedCache, Rows, ledger_of, marked_cache, read_rows
+from cachemend.repair_core.edits import Edit
 from cachemend.repair_core.errors import InputError
-from cachemend.repair_core.rotary import rotation_plan
+from cachemend.repair_core.ledger import RowState
+from cachemend.repair_core.rotary import Rotation, rotation_plan
 
 
-def shift(model: nn.Module, cache: Cache, deletion: Deletion) -> RepairedCache:
+def shift(model: nn.Module, cache: Cache, edit: Edit) -> RepairedCache:
     """Return the cache of the edited context with position-corrected, otherwise stale suffix rows.
+
+    Each retained segment between two changes is rotated by its own offset.
 
     Args:
         model: a Hugging Face causal language model.
-        cache: the clean cache of p + e + s, [batch, heads, P + d + S, head dim] per layer; not modified.
-        deletion: what was deleted. Every sequence of a batch shares its lengths.
+        cache: the cache of the original context, [batch, heads, N, head dim] per layer; not modified. One without
+            marks is taken for a clean prefill. In a repaired one, rows keep what is known of them.
+        edit: what was done to the context. Every sequence of a batch shares its lengths and positions.
 
     Returns:
-        A marked cache of P + S rows: prefix VALID, suffix STALE. Prefix rows and all values are copied bit by bit.
+        A marked cache of the edited context: prefix rows as they were, retained rows behind it STALE, rows of
+        inserted tokens MISSING (zeros). Prefix rows and all retained values are copied bit by bit.
 
     Raises:
-        Refused: the model's positions cannot be moved, or the cache was already repaired.
-        InputError: the cache's length is not that of p + e + s.
+        Refused: the model's positions cannot be moved.
+        InputError: the cache's length is not that of the original context.
     """
-    require_clean(cache, "shift")
-    prefix, stop = deletion.prefix_length, deletion.prefix_length + deletion.deleted_length
-    rows, plan = read_original(cache, deletion), rotation_plan(model)
+    rows, plan = read_original(cache, edit), rotation_plan(model)
     if len(rows) != len(plan):
         raise InputError(f"the cache has {len(rows)} layers; the model has {len(plan)}")
+    segments = retained_segments(edit)
     shifted = [
-        Rows(
-            torch.cat((keys[:, :, :prefix], rotation.apply(keys[:, :, stop:], prefix - stop)), dim=-2),
-            torch.cat((values[:, :, :prefix], values[:, :, stop:]), dim=-2),
-        )
+        Rows(_moved(keys, edit, segments, rotation), _moved(values, edit, segments, None))
         for (keys, values), rotation in zip(rows, plan, strict=True)
     ]
-    states = torch.full((rows[0].keys.shape[0], prefix + deletion.suffix_length), RowState.STALE, dtype=torch.uint8)
-    states[:, :prefix] = RowState.VALID
-    return marked_cache(shifted, states)
+    batch, _, length, _ = rows[0].keys.shape
+    return marked_cache(shifted, ledger_of(cache, batch, length, unmarked=RowState.VALID).edited(edit))
 
 
-def read_original(cache: Cache, deletion: Deletion) -> list[Rows]:
-    """Return the layers of the cache of p + e + s.
+class Segment(NamedTuple):
+    """Retained tokens that move together: a half-open range of the original context, and how far it moves."""
+
+    start: int
+    stop: int
+    offset: int
+
+
+def retained_segments(edit: Edit) -> tuple[Segment, ...]:
+    """The retained suffix as maximal runs without a change inside."""
+    old, new = edit.suffix_original_positions, edit.suffix_positions
+    if not old.size:
+        return ()
+    breaks = np.flatnonzero((np.diff(old) != 1) | (np.diff(new) != 1)) + 1
+    runs = zip(np.split(old, breaks), np.split(new, breaks), strict=True)
+    return tuple(Segment(int(a[0]), int(a[-1]) + 1, int(b[0] - a[0])) for a, b in runs)
+
+
+def _moved(tensor: torch.Tensor, edit: Edit, segments: tuple[Segment, ...], rotation: Rotation | None) -> torch.Tensor:
+    """One layer's keys, or values (no rotation), [batch, heads, N, width] in the order of the edited context."""
+
+    def zeros(count: int) -> torch.Tensor:
+        return tensor.new_zeros((*tensor.shape[:2], count, tensor.shape[-1]))
+
+    done = edit.prefix_length
+    parts = [tensor[:, :, :done]]
+    for start, stop, offset in segments:
+        part = tensor[:, :, start:stop]
+        parts += [zeros(start + offset - done), part if rotation is None else rotation.apply(part, offset)]
+        done = stop + offset
+    return torch.cat((*parts, zeros(len(edit.edited_ids) - done)), dim=-2)
+
+
+def read_original(cache: Cache, edit: Edit) -> list[Rows]:
+    """Return the layers of the cache of the original context.
 
     Raises:
-        InputError: the cache's length is not that of p + e + s.
+        InputError: the cache's length is not that of the original context.
     """
     rows = read_rows(cache)
-    length, expected = rows[0].keys.shape[-2], len(deletion.original_ids)
+    length, expected = rows[0].keys.shape[-2], len(edit.original_ids)
     if length != expected:
-        raise InputError(f"the cache holds {length} rows; p + e + s has {expected} tokens")
+        raise InputError(f"the cache holds {length} rows; the context before the edit has {expected} tokens")
     return rows

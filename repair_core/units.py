@@ -7,7 +7,7 @@ from typing import NamedTuple
 from transformers import PreTrainedTokenizerBase
 
 from cachemend.repair_core.boundaries import containers
-from cachemend.repair_core.edits import Deletion
+from cachemend.repair_core.edits import Edit
 from cachemend.repair_core.text import Span, token_text
 
 MAX_TOKENS = 128
@@ -37,20 +37,20 @@ class Segmentation(NamedTuple):
     texts: tuple[str, ...]
 
 
-def semantic_units(tokenizer: PreTrainedTokenizerBase, deletion: Deletion) -> Segmentation:
+def semantic_units(tokenizer: PreTrainedTokenizerBase, edit: Edit) -> Segmentation:
     """Group the retained suffix into units at message, block, paragraph and sentence boundaries.
 
     The text is that of the edited context, clipped to the suffix first; a unit never crosses a message or a
     structured block.
     """
-    if deletion.suffix_length == 0:
+    if edit.suffix_length == 0:
         return Segmentation((), ())
-    whole = token_text(tokenizer, deletion.edited_ids)
-    spans = whole.spans[deletion.prefix_length :]
+    whole = token_text(tokenizer, edit.edited_ids)
+    spans = [whole.spans[i] for i in edit.suffix_positions]
     origin = spans[0].start
     text = whole.text[origin:]
-    spans = tuple(Span(start - origin, stop - origin) for start, stop in spans)
-    starts = message_starts(tokenizer, deletion.suffix_ids, spans)
+    spans = [Span(start - origin, stop - origin) for start, stop in spans]
+    starts = message_starts(tokenizer, edit.suffix_ids, spans)
     units = build_units(spans, containers(text, starts))
     return Segmentation(units, tuple(text[spans[u.start].start : spans[u.stop - 1].stop] for u in units))
 

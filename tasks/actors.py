@@ -33,6 +33,7 @@ class RepairWorker:
         self._spec = spec
         self._on_gpu = on_gpu
         self._model: LoadedModel | None = None
+        self._auxiliary: LoadedModel | None = None
         self._name = f"{socket.gethostname()}:{os.getpid()}"
 
     def load(self) -> ModelIdentity:
@@ -45,7 +46,8 @@ class RepairWorker:
         """
         model = self._loaded()
         logger.info("worker %s loaded %s (%s)", self._name, model.name, model.dtype)
-        return ModelIdentity(model.fingerprint, model.dtype, model.revision, hardware())
+        auxiliary = self._auxiliary.fingerprint if self._auxiliary is not None else "target"
+        return ModelIdentity(model.fingerprint, model.dtype, model.revision, auxiliary, hardware())
 
     def run(self, case: NiahCase, arms: Sequence[Arm]) -> ShardResult:
         """Run the arms of a case; a failure becomes rows that name it, never an exception."""
@@ -58,6 +60,7 @@ class RepairWorker:
                 attention=self._spec.attention,
                 max_new_tokens=self._spec.max_new_tokens,
                 score_rule=self._spec.score_rule,
+                auxiliary=self._auxiliary,
             )
         except Exception as error:
             logger.exception("case %s failed on worker %s", case.case_id, self._name)
@@ -72,10 +75,14 @@ class RepairWorker:
             spec = self._spec
             placed = spec.device_map is not None
             options: dict[str, Any] = {"device_map": spec.device_map} if placed else {}
+            device = "cuda" if self._on_gpu else "cpu"
+            # The auxiliary model first: a worker without it must not look loaded.
+            if spec.auxiliary is not None:
+                self._auxiliary = load_model(spec.auxiliary, dtype=spec.dtype, device=device)
             self._model = load_model(
                 spec.model,
                 dtype=spec.dtype,
-                device=None if placed else "cuda" if self._on_gpu else "cpu",
+                device=None if placed else device,
                 revision=spec.revision,
                 trust_remote_code=spec.trust_remote_code,
                 **options,

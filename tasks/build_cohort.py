@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from transformers import PreTrainedTokenizerBase
+
 from cachemend.datasets.cohort import Cohort, write_cohort
 from cachemend.datasets.niah import NiahRoster, build_niah
 from cachemend.datasets.niah_case import NiahCase
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.models import context_limit, load_tokenizer
+from cachemend.repair_core.text import token_text
 from cachemend.tasks.records import case_facts
 from cachemend.tasks.stage import stage
 from cachemend.tasks.worker_spec import WorkerSpec
@@ -45,7 +48,7 @@ def build_cohort(
         write_cohort(cohort, file)
     except OSError as error:
         raise InputError(f"results folder {results}: cannot write ({error.strerror})") from error
-    write_part(results, "cases", _rows(experiment, cohort, chosen, run_id, store_text))
+    write_part(results, "cases", _rows(tokenizer, experiment, cohort, chosen, run_id, store_text))
     return file
 
 
@@ -61,7 +64,12 @@ def _check_fits(cases: Sequence[NiahCase], spec: WorkerSpec) -> None:
 
 
 def _rows(
-    experiment: str, cohort: Cohort, cases: Sequence[NiahCase], run_id: str, store_text: bool
+    tokenizer: PreTrainedTokenizerBase,
+    experiment: str,
+    cohort: Cohort,
+    cases: Sequence[NiahCase],
+    run_id: str,
+    store_text: bool,
 ) -> list[dict[str, object]]:
     now = datetime.now(UTC)
     return [
@@ -74,8 +82,25 @@ def _rows(
             "context_text": case.context_text if store_text else None,
             "deleted_text": case.deleted_text if store_text else None,
             "query_text": case.query_text if store_text else None,
+            "token_stops": token_stops(tokenizer, case),
             "run_id": run_id,
             "recorded_at": now,
         }
         for case in cases
     ]
+
+
+def token_stops(tokenizer: PreTrainedTokenizerBase, case: NiahCase) -> list[int] | None:
+    """Return where each token of the edited context ends in its text, characters.
+
+    A token without text of its own there, such as an opening one that the template does not write, ends where the
+    text before it does.
+
+    Returns:
+        One stop per token; None for a tokenizer that does not give the text back.
+    """
+    decoded = token_text(tokenizer, case.deletion.edited_ids)
+    opening = len(decoded.text) - len(case.context_text)
+    if opening < 0 or decoded.text[opening:] != case.context_text:
+        return None
+    return [max(0, span.stop - opening) for span in decoded.spans]

@@ -7,6 +7,7 @@ from typing import Any
 
 from cachemend.datasets.niah_case import NiahCase
 from cachemend.repair_core import Arm
+from cachemend.repair_core.allocators import Signal, get_allocator
 from cachemend.warehouse.columns import RECORDS
 from cachemend.warehouse.schemas import record_key
 
@@ -20,6 +21,7 @@ class RunIdentity:
         cohort_digest: digest of the whole cohort.
         model: the model as the user named it; not part of a record's key, its fingerprint is.
         model_fingerprint, dtype: the model as loaded.
+        auxiliary: fingerprint of the model whose states score tokens, or "target"; of those arms only.
         executor, attention: how chosen rows are recomputed.
         decoding, score_rule: how an answer is made and read.
         engine_version: raised by hand when results may change.
@@ -30,6 +32,7 @@ class RunIdentity:
     model: str
     model_fingerprint: str
     dtype: str
+    auxiliary: str
     executor: str
     attention: str
     decoding: str
@@ -43,11 +46,16 @@ class RunIdentity:
             "case_digest": case_digest,
             "allocator": arm.allocator,
             "budget": arm.budget,
+            "auxiliary": self.auxiliary if _scored_by_auxiliary(arm) else None,
         }
 
     def key(self, case_digest: str, arm: Arm) -> str:
         """The `record_key` of one record."""
         return record_key(self.of(case_digest, arm))
+
+
+def _scored_by_auxiliary(arm: Arm) -> bool:
+    return arm.budget is not None and Signal.AUXILIARY_MODEL in get_allocator(arm.allocator).signals
 
 
 def case_facts(case: NiahCase) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cachemend.tasks.case_arms import TIMED_STAGES
 from cachemend.tasks.provenance import GitState, versions
 from cachemend.tasks.records import RunIdentity
-from cachemend.tasks.repair_case import TIMED_STAGES
 from cachemend.tasks.run_shards import Written
 from cachemend.tasks.worker_spec import ModelIdentity
 from cachemend.warehouse.parts import write_part

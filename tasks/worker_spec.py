@@ -12,6 +12,7 @@ class WorkerSpec:
         model, revision, dtype, device_map, trust_remote_code: as `load_model` takes them.
         device: "cpu", "cuda", or None for a GPU where the cluster has one.
         executor, attention: how chosen rows are recomputed.
+        auxiliary: the model whose states SpecCache scores, by name; None for `model` itself.
         max_new_tokens: greedy tokens of an answer.
         score_rule: how an answer is read.
     """
@@ -24,6 +25,7 @@ class WorkerSpec:
     trust_remote_code: bool = False
     executor: str = "packed"
     attention: str = "sdpa"
+    auxiliary: str | None = None
     max_new_tokens: int
     score_rule: str
 
@@ -35,12 +37,14 @@ class ModelIdentity(NamedTuple):
         fingerprint: digest of configuration and weights.
         dtype: precision of the weights, e.g. "float32".
         revision: hub commit; None for local folders.
+        auxiliary: fingerprint of the auxiliary model; "target" where the model scores itself.
         hardware: processor, accelerator and driver of the worker's machine.
     """
 
     fingerprint: str
     dtype: str
     revision: str | None
+    auxiliary: str
     hardware: dict[str, Any]
 
 

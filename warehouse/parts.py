@@ -159,7 +159,8 @@ def _claimed(temporary: Path, path: Path) -> bool:
 def _results(wanted: Table, rows: Rows) -> list[list[object]]:
     """Return what rows say, without who computed them, when and in which time, in an order of their own."""
     names = [column.name for column in wanted.columns if not column.circumstance]
-    return [[row[name] for name in names] for row in sorted(rows, key=wanted.row_key)]
+    # A part of an older schema lacks columns; they read as NULL here as everywhere.
+    return [[row.get(name) for name in names] for row in sorted(rows, key=wanted.row_key)]
 
 
 def _sync_folder(folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from cachemend.repair_core.arms import Arm
 
+EXPERIMENT = "erasing-niah"
 NIAH_CASES = 96
 
 
@@ -41,7 +42,7 @@ def _row(row: dict[str, str]) -> Published:
     return Published(
         paper="kv-cache-repair",
         table=int(row["table"]),
-        experiment="erasing-niah",
+        experiment=EXPERIMENT,
         model=row["model"],
         allocator=row["allocator"],
         budget=budget,

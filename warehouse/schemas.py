@@ -17,7 +17,7 @@ import pyarrow as pa
 from cachemend.repair_core.errors import InputError, nearest
 from cachemend.warehouse.columns import CASES, RECORDS, RUNS, Column
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 KEY = (
     "experiment",
@@ -25,6 +25,7 @@ KEY = (
     "case_digest",
     "allocator",
     "budget",
+    "auxiliary",
     "executor",
     "attention",
     "model_fingerprint",
@@ -84,7 +85,7 @@ def _identity_value(identity: Mapping[str, object], name: str) -> object:
     if name not in identity:
         raise RowError(f"identity: column {name!r} is missing; known: {', '.join(KEY)}")
     value = identity[name]
-    if name == "budget" and value is None:
+    if name in ("budget", "auxiliary") and value is None:
         return None
     if name == "budget" and isinstance(value, Real) and not isinstance(value, bool):
         if math.isfinite(value):

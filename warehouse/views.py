@@ -15,7 +15,8 @@ from cachemend.warehouse.published import Published, published
 from cachemend.warehouse.scanning import Scan
 from cachemend.warehouse.schemas import TABLES, Table
 
-SQL_VIEWS = ("runs", "cases", "records", "timings", "niah_sweep")  # in order: each reads only earlier ones
+# In order: each reads only earlier ones.
+SQL_VIEWS = ("runs", "cases", "records", "timings", "niah_sweep", "allocation_geometry", "alternative_policies")
 VIEWS = (*SQL_VIEWS, "published")
 
 

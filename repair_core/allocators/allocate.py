@@ -14,20 +14,22 @@ def allocate(name: str, context: RepairContext, budget: float | str | Tokens) ->
     Args:
         name: an allocator, e.g. "sur".
         context: the edited context and its query; signals it lacks are computed and timed.
-        budget: percent of the suffix, or ``Tokens(n)``.
+        budget: percent of the retained suffix, or ``Tokens(n)``.
 
     Returns:
-        int64 [B], sorted unique positions in the edited context (P <= u < P + S), exactly B of them (Eq. 3).
+        int64 [B], sorted unique positions in the edited context, exactly B of them (Eq. 3). Inserted tokens are never
+        among them: they must be computed whatever the budget.
 
     Raises:
         InputError: unknown allocator (with the nearest name), or a budget outside 0..100.
     """
     allocator = get_allocator(name)
-    prefix, length = context.deletion.prefix_length, context.deletion.suffix_length
+    positions = context.deletion.suffix_positions
+    length = positions.size
     count = repair_budget(length, budget)
     if count == 0:
         return np.empty(0, dtype=np.int64)
     chosen = np.arange(length) if count == length else np.sort(allocator.select(context, count))
     if chosen.size != count or (np.diff(chosen) <= 0).any() or chosen[0] < 0 or chosen[-1] >= length:
         raise AssertionError(f"allocator {name!r} did not choose {count} distinct suffix positions")
-    return chosen.astype(np.int64) + prefix
+    return positions[chosen]

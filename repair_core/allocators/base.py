@@ -1,5 +1,6 @@
 """The contract of an allocator, and the registry of those that exist."""
 
+import math
 from abc import ABC, abstractmethod
 from enum import Enum
 from typing import ClassVar, TypeVar
@@ -16,6 +17,13 @@ class Signal(Enum):
 
     UNITS = "units"
     EMBEDDINGS = "embeddings"
+    QUERY_ATTENTION = "query-attention"
+    DIRTY_REPLAY = "dirty-replay"
+    SHALLOW_PREFILL = "shallow-prefill"
+    SHALLOW_QUERY = "shallow-query"
+    SPECTRUM = "spectrum"
+    AUXILIARY_MODEL = "auxiliary-model"
+    CLEAN_CACHE = "clean-cache"
 
 
 class Allocator(ABC):
@@ -61,5 +69,10 @@ def get_allocator(name: str) -> Allocator:
 
 
 def top(scores: np.ndarray, count: int) -> Positions:
-    """Indices of the `count` largest scores, earlier first on ties."""
-    return np.argsort(-scores, kind="stable")[:count].astype(np.int64)
+    """Indices of the `count` largest scores, earlier first on ties (paper section 7.4).
+
+    Scores that agree to 2^-20 of the largest are ties: the order of a sum must not decide who is chosen.
+    """
+    largest = float(np.abs(scores).max(initial=0.0))
+    step = 2.0 ** (math.frexp(largest)[1] - 21) if largest > 0 else 1.0
+    return np.argsort(-np.rint(scores / step), kind="stable")[:count].astype(np.int64)

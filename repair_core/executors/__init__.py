@@ -1,7 +1,8 @@
-"""The four executors, by name."""
+"""The four executors and a control, by name."""
 
 from cachemend.repair_core.errors import InputError, nearest
 from cachemend.repair_core.executors.base import Executor
+from cachemend.repair_core.executors.bottom_right import BottomRightExecutor
 from cachemend.repair_core.executors.direct import DirectExecutor
 from cachemend.repair_core.executors.interval import IntervalExecutor
 from cachemend.repair_core.executors.one_shot import OneShotExecutor
@@ -12,7 +13,9 @@ EXECUTORS: dict[str, type[Executor]] = {
     "direct": DirectExecutor,
     "one-shot": OneShotExecutor,
     "packed": PackedExecutor,
+    "bottom-right": BottomRightExecutor,
 }
+REPAIRING = tuple(name for name, executor in EXECUTORS.items() if executor.repairs)
 
 
 def get_executor(name: str, n_intervals: int) -> Executor:
@@ -28,4 +31,4 @@ def get_executor(name: str, n_intervals: int) -> Executor:
     return EXECUTORS[name]()
 
 
-__all__ = ["EXECUTORS", "Executor", "get_executor"]
+__all__ = ["EXECUTORS", "REPAIRING", "Executor", "get_executor"]

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -10,7 +11,13 @@ from cachemend.repair_core.caches import Rows
 
 
 class Executor(ABC):
-    """Recomputes the rows at `positions`, each reading fresh rows before it and cached rows elsewhere."""
+    """Recomputes the rows at `positions`, each reading fresh rows before it and cached rows elsewhere.
+
+    Attributes:
+        repairs: whether the result is that; all that repair have the same result up to rounding.
+    """
+
+    repairs: ClassVar[bool] = True
 
     @abstractmethod
     def run(

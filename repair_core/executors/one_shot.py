@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from cachemend.repair_core.architecture import layer_windows, text_config
+from cachemend.repair_core.architecture import Window, layer_windows, text_config
 from cachemend.repair_core.caches import Rows, clone_rows, plain_cache, read_rows
 from cachemend.repair_core.executors.base import Executor
 from cachemend.repair_core.forward import base_model, run
@@ -39,7 +39,7 @@ class OneShotExecutor(Executor):
         return out
 
 
-def visible(positions: torch.Tensor, length: int, window: int | None) -> torch.Tensor:
+def visible(positions: torch.Tensor, length: int, window: Window | None) -> torch.Tensor:
     """Which of N cached and B appended rows each query sees. Bool [batch, 1, B, N + B].
 
     A cached row is visible when it is causally available and not about to be replaced; an appended row when
@@ -53,7 +53,7 @@ def visible(positions: torch.Tensor, length: int, window: int | None) -> torch.T
     query = positions[:, :, None]
     seen = (keys[:, None] <= query) & ~hidden[:, None]
     if window is not None:
-        seen &= keys[:, None] > query - window
+        seen &= keys[:, None] >= window.first(query)
     return seen[:, None]
 
 
@@ -61,6 +61,6 @@ def _additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, torch.finfo(dtype).min)
 
 
-def _by_layer_type(model: nn.Module, masks: dict[int | None, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _by_layer_type(model: nn.Module, masks: dict[Window | None, torch.Tensor]) -> dict[str, torch.Tensor]:
     pairs = zip(text_config(model).layer_types, layer_windows(model), strict=True)
     return {kind: masks[window] for kind, window in pairs}

@@ -2,11 +2,12 @@
 
 A decoder layer writes its fresh K/V into the cache before it attends. A cache that scatters those rows to
 their absolute positions, and an attention function that lets query row r see keys j <= u_r, turn the
-unmodified model forward into one layer-major traversal.
+unmodified model forward into one layer-major traversal. It ends with the last layer's K/V: nothing that the
+model would compute from them goes into the cache.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,10 +16,10 @@ from transformers import AttentionInterface
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from cachemend.repair_core.architecture import layer_windows
-from cachemend.repair_core.caches import Rows, clone_rows, fill
+from cachemend.repair_core.caches import Rows, fill
 from cachemend.repair_core.executors.base import Executor
 from cachemend.repair_core.executors.packed_attention import PackedPlan
-from cachemend.repair_core.forward import base_model, model_lock, run
+from cachemend.repair_core.forward import Enough, attention_function, base_model, run
 
 ATTENTION_NAME = "cachemend_packed"
 
@@ -34,34 +35,71 @@ class PackedExecutor(Executor):
         positions: torch.Tensor,
         in_place: bool,
     ) -> list[Rows]:
-        out = list(rows) if in_place else clone_rows(rows)
-        where = positions.to(ids.device)
-        plan = PackedPlan.build(positions, layer_windows(model))
-        cache = fill(DynamicCache(), out, ScatterLayer)
-        for layer in cache.layers:
-            layer.plan = plan
         base = base_model(model)
-        with _packed_attention(base):
+        plan = self.plan(model, positions, ids.shape[1])
+        traversal = Traversal(plan=plan, in_place=in_place, stops=not _hooked(base), pending=set(range(len(rows))))
+        cache = fill(DynamicCache(), rows, ScatterLayer)
+        for index, layer in enumerate(cache.layers):
+            layer.index, layer.traversal = index, traversal
+        where = positions.to(ids.device)
+        with attention_function(base, ATTENTION_NAME):
             run(base, ids.gather(1, where), cache, where, packed_plan=plan)
-        return out
+        if traversal.pending:
+            raise RuntimeError(f"the model's forward never wrote layers {sorted(traversal.pending)} of the cache")
+        return [Rows(layer.keys, layer.values) for layer in cache.layers]
+
+    def plan(self, model: nn.Module, positions: torch.Tensor, length: int) -> PackedPlan:  # noqa: ARG002
+        """What the rows at `positions` [batch, B] of a context of `length` tokens see: all up to themselves."""
+        return PackedPlan.build(positions, layer_windows(model))
+
+
+@dataclass(eq=False, kw_only=True)
+class Traversal:
+    """What the layers of one refresh share.
+
+    Attributes:
+        plan: where the fresh rows go.
+        in_place: write into the given tensors, not into a copy made when a layer is reached.
+        stops: end the forward once every layer is written.
+        pending: the layers that were not written yet.
+    """
+
+    plan: PackedPlan
+    in_place: bool
+    stops: bool
+    pending: set[int]
 
 
 class ScatterLayer(DynamicLayer):
     """A full-length layer whose update overwrites the selected rows (paper Eq. 21)."""
 
-    plan: PackedPlan
+    keys: torch.Tensor
+    values: torch.Tensor
+    index: int
+    traversal: Traversal
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self.traversal.in_place:
+            self.keys = self.keys.clone(memory_format=torch.contiguous_format)
+            self.values = self.values.clone(memory_format=torch.contiguous_format)
         for target, fresh in ((self.keys, key_states), (self.values, value_states)):
-            index = self.plan.rows_on(target.device)
+            index = self.traversal.plan.rows_on(target.device)
             if index.shape[0] == 1:
                 target.index_copy_(2, index[0], fresh)
             else:
                 expanded = index[:, None, :, None].expand(-1, target.shape[1], -1, target.shape[3])
                 target.scatter_(2, expanded, fresh)
+        self.traversal.pending.discard(self.index)
+        if self.traversal.stops and not self.traversal.pending:
+            raise Enough
         return self.keys, self.values
+
+
+def _hooked(base: nn.Module) -> bool:
+    """Whether something acts after a module's forward (FSDP, accelerate); ending the traversal would skip it."""
+    return any(module._forward_hooks or hasattr(module, "_hf_hook") for module in base.modules())
 
 
 def _attention(
@@ -81,22 +119,7 @@ def _attention(
         raise RuntimeError("this model is being refreshed by another thread; call it under forward.model_lock(model)")
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
     out = packed_plan.attend(query, key, value, int(module.layer_idx), scale, softcap, s_aux)  # type: ignore[arg-type]
-    return out.transpose(1, 2), None
+    return out, None
 
 
 AttentionInterface.register(ATTENTION_NAME, _attention)
-
-
-@contextmanager
-def _packed_attention(base: nn.Module) -> Iterator[None]:
-    # The attention function is chosen through the model's shared configuration for the time of one forward.
-    with model_lock(base):
-        configs: dict[int, Any] = {id(m.config): m.config for m in base.modules() if hasattr(m, "config")}
-        before = {key: config._attn_implementation for key, config in configs.items()}
-        try:
-            for config in configs.values():
-                config._attn_implementation = ATTENTION_NAME
-            yield
-        finally:
-            for key, config in configs.items():
-                config._attn_implementation = before[key]

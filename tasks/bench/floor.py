@@ -18,6 +18,21 @@ class Machine(NamedTuple):
     bandwidth: float
 
 
+class Bound(NamedTuple):
+    """Seconds that the FLOPs of some work take at peak, and its bytes at full bandwidth."""
+
+    by_flops: float
+    by_bytes: float
+
+    @property
+    def seconds(self) -> float:
+        """The larger: no schedule is faster."""
+        return max(self)
+
+    def __str__(self) -> str:
+        return f"FLOPs over peak {self.by_flops * 1e3:.1f} ms, bytes over bandwidth {self.by_bytes * 1e3:.1f} ms"
+
+
 def calibrate(repeats: int = 5) -> Machine:
     """Measure both limits; best of `repeats`."""
     size = 1536
@@ -65,6 +80,14 @@ def products_of_a_refresh(model: nn.Module, positions: torch.Tensor) -> Callable
     return run
 
 
+def bound_of_a_refresh(model: nn.Module, positions: torch.Tensor, machine: Machine, copied: int) -> Bound:
+    """The bound of a refresh of `positions` [B] that copies a cache of `copied` rows."""
+    return Bound(
+        flops_of_a_refresh(model, positions) / machine.flops,
+        bytes_of_a_refresh(model, positions, copied) / machine.bandwidth,
+    )
+
+
 def flops_of_a_refresh(model: nn.Module, positions: torch.Tensor) -> float:
     """FLOPs of the same products, with exactly u + 1 keys per row."""
     base: Any = base_model(model)
@@ -76,10 +99,10 @@ def flops_of_a_refresh(model: nn.Module, positions: torch.Tensor) -> float:
     return linear_flops + 4.0 * width * pairs * len(base.layers)
 
 
-def bytes_of_a_refresh(model: nn.Module, positions: torch.Tensor, length: int) -> float:
-    """Bytes of weights read once, of K and V read once up to the last position, and of the output copy."""
+def bytes_of_a_refresh(model: nn.Module, positions: torch.Tensor, copied: int) -> float:
+    """Bytes of weights read once, of K and V read once up to the last position, and of a copy of `copied` rows."""
     base: Any = base_model(model)
     weights = sum(m.weight.nbytes for layer in base.layers for m in layer.modules() if isinstance(m, nn.Linear))
     config = base.config
     row = 2 * config.num_key_value_heads * config.head_dim * 4 * len(base.layers)
-    return weights + row * (int(positions.max()) + 1) + 2 * row * length
+    return weights + row * (int(positions.max()) + 1) + 2 * row * copied

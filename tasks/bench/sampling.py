@@ -4,7 +4,9 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Key = TypeVar("Key")
 
 
 class Sample(NamedTuple):
@@ -20,11 +22,11 @@ class Sample(NamedTuple):
 
 
 def interleaved(
-    functions: Mapping[str, Callable[[], object]], repeats: int, warmups: int = 2, seed: int = 0
-) -> dict[str, Sample]:
+    functions: Mapping[Key, Callable[[], object]], repeats: int, warmups: int = 2, seed: int = 0
+) -> dict[Key, Sample]:
     """Time every function once per round, in an order drawn anew each round, after `warmups` untimed rounds."""
     order, rng = list(functions), random.Random(seed)
-    times: dict[str, list[float]] = {name: [] for name in order}
+    times: dict[Key, list[float]] = {name: [] for name in order}
     for round_index in range(warmups + repeats):
         rng.shuffle(order)
         for name in order:

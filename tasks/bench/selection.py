@@ -7,10 +7,11 @@ from cachemend.datasets.niah import build_niah
 from cachemend.datasets.niah_rosters import EMBEDDED_DEV
 from cachemend.repair_core import LoadedModel, RepairContext, Tokens, allocate, prefill, refresh
 from cachemend.tasks.bench.sampling import interleaved
+from cachemend.tasks.bench.target import Target
 
 
-def bench_selection(loaded: LoadedModel, length: int = 2048, count: int = 64, repeats: int = 15) -> float:
-    """Print and return SUR's selection time (units, relevance, allocation) over a packed refresh."""
+def bench_selection(loaded: LoadedModel, length: int = 2048, count: int = 64, repeats: int = 15) -> list[Target]:
+    """Print SUR's selection time (units, relevance, allocation) over a packed refresh, and return the target."""
     roster = replace(EMBEDDED_DEV, lengths=(length,), cases_per_length=1)
     case = build_niah(loaded.tokenizer, roster).cases[0]
     model = loaded.model
@@ -30,5 +31,4 @@ def bench_selection(loaded: LoadedModel, length: int = 2048, count: int = 64, re
     share = times["select"].median / times["refresh"].median
     print(f"\nSelection, SUR, N={case.n_tokens}, B={count}")
     print(f"  select    {times['select']}\n  refresh   {times['refresh']}")
-    print(f"selection is {100 * share:.1f} % of a packed refresh")
-    return share
+    return [Target("SUR's selection over a packed refresh", share, at_most=0.15)]

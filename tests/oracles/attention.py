@@ -16,13 +16,15 @@ def indexed_attention(
     u: Sequence[int],
     scale: float,
     window: int | None = None,
+    chunk: int | None = None,
     softcap: float | None = None,
     sinks: Sequence[float] | None = None,
 ) -> np.ndarray:
     """Return [Hq, B, dv].
 
     q [Hq, B, d], K [Hkv, N, d], V [Hkv, N, dv]; query head h reads K/V head h // (Hq / Hkv). u: the absolute
-    position of each row. window: only j > u_r - window as well. softcap: c tanh(z / c) on the scaled scores,
+    position of each row. window: only j > u_r - window as well. chunk: only j in the same block of `chunk` positions
+    as u_r, blocks counted from 0. softcap: c tanh(z / c) on the scaled scores,
     before the mask. sinks: one logit per query head, neither scaled nor capped, in the denominator only.
     """
     q, K, V = (np.asarray(x, dtype=np.float64) for x in (q, K, V))
@@ -34,6 +36,8 @@ def indexed_attention(
     for h in range(heads):
         for r in range(rows):
             visible = [j for j in range(K.shape[1]) if j <= u[r] and (window is None or j > u[r] - window)]
+            if chunk is not None:
+                visible = [j for j in visible if j // chunk == u[r] // chunk]
             logits = []
             for j in visible:
                 z = scale * math.fsum(q[h, r] * K[h // group, j])

@@ -52,11 +52,11 @@ def test_executors_agree_and_batches_answer_alike(loaded: LoadedModel, case: Nia
     every = refresh(model, shifted, deletion.edited_ids, range(deletion.prefix_length, len(deletion.edited_ids)))
     assert _worst(read_rows(every), read_rows(clean)) <= 1e-4
     arms = [shifted, clean, caches[-1]]
-    together = answer_batch(model, arms, case.query_ids, 12, gold_ids=case.gold_ids)
+    together = answer_batch(model, arms, case.query_ids, 12, continuations=[case.gold_ids])
     for arm, said in zip(arms, together, strict=True):
-        alone = answer(model, arm, case.query_ids, 12, gold_ids=case.gold_ids)
+        alone = answer(model, arm, case.query_ids, 12, continuations=[case.gold_ids])
         assert said.ids == alone.ids
-        assert said.gold_nll == pytest.approx(alone.gold_nll, abs=1e-4)
+        assert said.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
 
 
 def test_sur_finds_the_needed_fact(loaded: LoadedModel, case: NiahCase) -> None:

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from cachemend.repair_core import Deletion, InputError, Refused, RowState, prefill, refresh, replay, shift
+from cachemend.repair_core import Deletion, InputError, RowState, prefill, refresh, replay, shift
 from cachemend.repair_core.caches import Rows, clone_rows, read_rows
-from cachemend.repair_core.executors import EXECUTORS
-from cachemend.repair_core.executors import packed_attention as attention_module
+from cachemend.repair_core.executors import REPAIRING
 from cachemend.repair_core.invariants import caches_equal, changed_rows
 
 from support.tiny_models import MATRIX, VOCABULARY, Tiny, build
@@ -43,7 +42,7 @@ def relative(a: list[Rows], b: list[Rows]) -> list[float]:
 
 
 matrix = pytest.mark.parametrize("tiny", MATRIX, ids=lambda t: t.name)
-executors = pytest.mark.parametrize("executor", EXECUTORS)
+executors = pytest.mark.parametrize("executor", REPAIRING)
 
 
 @matrix
@@ -90,24 +89,11 @@ def test_replay_is_a_fresh_prefill(tiny: Tiny) -> None:
 
 
 @matrix
-def test_a_mask_that_shows_the_future_is_caught(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mask_that_shows_the_future_is_caught(tiny: Tiny) -> None:
     _, shifted, _ = _state(tiny.name)
     model = _model(tiny.name)
     expected = read_rows(refresh(model, shifted, DELETION.edited_ids, POSITIONS, executor="interval"))
-
-    def bottom_right(self, group, window, fold, like):  # type: ignore[no-untyped-def]
-        """Row r of B sees keys up to N - B + r, whatever its position."""
-        rows = torch.arange(group.rows.start, group.rows.stop)[:, None] + LENGTH - len(POSITIONS)
-        seen = torch.arange(group.low, group.high) <= rows
-        mask = torch.zeros(seen.shape).masked_fill_(~seen, float("-inf"))
-        return mask.repeat(fold, 1)[None, None]
-
-    def whole(self, window):  # type: ignore[no-untyped-def]
-        return [attention_module._Group(slice(0, len(POSITIONS)), 0, LENGTH)]
-
-    monkeypatch.setattr(attention_module.PackedPlan, "_mask", bottom_right)
-    monkeypatch.setattr(attention_module.PackedPlan, "_cut", whole)
-    wrong = read_rows(refresh(model, shifted, DELETION.edited_ids, POSITIONS, executor="packed"))
+    wrong = read_rows(refresh(model, shifted, DELETION.edited_ids, POSITIONS, executor="bottom-right"))
     assert max(relative(wrong, expected)) > 1e-3
 
 
@@ -156,7 +142,7 @@ def test_no_positions_is_a_copy(executor: str) -> None:
 def test_low_precision_stays_near_the_reference() -> None:
     model = build(MATRIX[0], dtype=torch.bfloat16)
     shifted = shift(model, prefill(model, DELETION.original_ids), DELETION)
-    outs = {e: read_rows(refresh(model, shifted, DELETION.edited_ids, POSITIONS, executor=e)) for e in EXECUTORS}
+    outs = {e: read_rows(refresh(model, shifted, DELETION.edited_ids, POSITIONS, executor=e)) for e in REPAIRING}
     for rows in outs.values():
         assert max(relative(rows, outs["interval"])) <= 0.1
 
@@ -185,7 +171,7 @@ def test_two_partial_refreshes_are_not_a_clean_cache() -> None:
     assert in_order.is_clean
 
 
-def test_rows_appended_to_a_stale_cache_are_stale() -> None:
+def test_rows_appended_to_a_stale_cache_are_not_valid() -> None:
     _, shifted, _ = _state("llama")
     model, ids = _model("llama"), DELETION.edited_ids
     cache = refresh(model, shifted, ids, [30])
@@ -193,7 +179,7 @@ def test_rows_appended_to_a_stale_cache_are_stale() -> None:
     model(torch.tensor([more]), cache=cache)
     out = refresh(model, cache, [*ids, *more], range(20, LENGTH))
     assert out.row_states.shape[1] == LENGTH + 3
-    assert out.row_states[0, -3:].tolist() == [RowState.STALE] * 3
+    assert out.row_states[0, -3:].tolist() == [RowState.REFRESHED] * 3
     assert not out.is_clean
     out.crop(-3)
     assert out.row_states.shape[1] == LENGTH
@@ -218,7 +204,7 @@ def test_replay_of_a_batch_takes_one_deletion_each() -> None:
     for i, edit in enumerate((DELETION, other)):
         alone = read_rows(prefill(model, edit.edited_ids))
         assert max(relative([Rows(k[i : i + 1], v[i : i + 1]) for k, v in read_rows(both)], alone)) <= 1e-4
-    with pytest.raises(InputError, match="one deletion for each"):
+    with pytest.raises(InputError, match="one edit for each"):
         replay(model, prefill(model, [DELETION.original_ids, other.original_ids]), DELETION)
     with pytest.raises(InputError, match="holds 79 rows"):
         replay(model, prefill(model, DELETION.edited_ids), DELETION)
@@ -240,5 +226,5 @@ def test_bad_input_is_named() -> None:
         refresh(model, shifted, ids, POSITIONS, attention="flash9")
     with pytest.raises(InputError, match="rows 0 to 78"):
         refresh(model, shifted, ids, [79])
-    with pytest.raises(Refused, match="repaired"):
+    with pytest.raises(InputError, match="holds 79 rows; the context before the edit has 90 tokens"):
         shift(model, refresh(model, shifted, ids, POSITIONS), DELETION)

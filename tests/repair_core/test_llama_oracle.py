@@ -6,7 +6,7 @@ import torch
 
 from cachemend.repair_core import Deletion, answer, prefill, refresh, replay, shift
 from cachemend.repair_core.caches import Rows, read_rows
-from cachemend.repair_core.executors import EXECUTORS
+from cachemend.repair_core.executors import REPAIRING
 
 from oracles import llama as oracle
 from support.tiny_models import BY_NAME, VOCABULARY, build
@@ -55,7 +55,7 @@ def test_prefill_shift_and_replay(name: str) -> None:
 
 
 @models
-@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("executor", REPAIRING)
 def test_refresh(name: str, executor: str) -> None:
     model, weights, facts = _setup(name)
     _, keys, values = oracle.prefill(weights, facts, list(DELETION.original_ids))
@@ -72,13 +72,13 @@ def test_greedy_answers(name: str) -> None:
     query = [5, 9, 77]
     _, keys, values = oracle.prefill(weights, facts, list(DELETION.edited_ids))
     first, ids = oracle.greedy(weights, facts, keys, values, len(DELETION.edited_ids), query, 12)
-    said = answer(model, prefill(model, DELETION.edited_ids), query, max_new_tokens=12, gold_ids=ids[:3])
+    said = answer(model, prefill(model, DELETION.edited_ids), query, max_new_tokens=12, continuations=[ids[:3]])
     assert list(said.ids) == list(ids)
     probabilities = np.exp(first - first.max())
     probabilities /= probabilities.sum()
     assert np.abs(said.first - probabilities).max() <= 1e-4
     # Greedy tokens as the gold answer: the first contributes -log of the largest probability.
-    alone = answer(model, prefill(model, DELETION.edited_ids), query, 1, gold_ids=ids[:1])
-    assert alone.gold_nll == pytest.approx(-np.log(probabilities.max()), rel=1e-3)
-    assert said.gold_nll is not None
-    assert said.gold_nll > 0
+    alone = answer(model, prefill(model, DELETION.edited_ids), query, 1, continuations=[ids[:1]])
+    assert alone.logprobs[0] == pytest.approx(np.log(probabilities.max()), rel=1e-3)
+    assert len(said.logprobs) == 1
+    assert said.logprobs[0] < 0

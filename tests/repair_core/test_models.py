@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from cachemend.repair_core import InputError, load_model
+from cachemend.repair_core import Deletion, InputError, Refused, load_model, prefill, refresh, shift
 from cachemend.repair_core.embedded import EMBEDDED, embedded_copy, wheel_file
 from cachemend.repair_core.forward import cache_argument
 from cachemend.repair_core.models import context_limit
@@ -113,6 +113,21 @@ def test_damaged_or_incomplete_weights_are_one_line(tmp_path: Path) -> None:
 def test_a_device_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be loaded"):
         load_model(str(save_tiny(tmp_path / "m")), device="zzz")
+
+
+@pytest.mark.parametrize("device_map", ["cpu", "auto", {"": "cpu"}, {"model": "cpu", "lm_head": "cpu"}], ids=str)
+def test_a_device_map_loads_and_repairs(tmp_path: Path, device_map: str | dict) -> None:
+    model = load_model(str(save_tiny(tmp_path / "m")), device_map=device_map).model
+    edit = Deletion(prefix_ids=[5, 6, 7], deleted_ids=[8, 9], suffix_ids=list(range(10, 40)))
+    cache = shift(model, prefill(model, edit.original_ids), edit)
+    assert refresh(model, cache, edit.edited_ids, range(3, 33)).is_clean
+
+
+@pytest.mark.parametrize("place", ["cpu", "disk"])
+def test_a_device_map_that_offloads_is_refused_before_loading(place: str) -> None:
+    device_map = {"model.embed_tokens": 0, "model.layers": place, "model.norm": 0, "lm_head": 0}
+    with pytest.raises(Refused, match=f"offloads layers to {place}"):
+        load_model("nobody/no-such-model", device_map=device_map)
 
 
 def test_unknown_dtype_is_named(tmp_path: Path) -> None:

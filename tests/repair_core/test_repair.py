@@ -9,7 +9,6 @@ from cachemend.repair_core import (
     Deletion,
     InputError,
     LoadedModel,
-    Refused,
     RepairContext,
     RepairedCache,
     RowState,
@@ -90,13 +89,15 @@ def test_a_repaired_cache_never_passes_for_a_clean_one(loaded: LoadedModel) -> N
     fresh = repair_budget(deletion.suffix_length, 10)
     assert counts["valid"] + counts["refreshed"] == deletion.prefix_length + fresh
     assert counts["stale"] == deletion.suffix_length - fresh
-    ids = deletion.edited_ids
-    again = Deletion(prefix_ids=ids[:5], deleted_ids=ids[5:6], suffix_ids=ids[6:])
-    for use in (shift, replay):
-        with pytest.raises(Refused, match="repaired"):
-            use(model, cache, again)
-    with pytest.raises(Refused, match="repaired"):
-        repair(model, loaded.tokenizer, again, QUERY, 5, cache=cache)
+    ids, at = deletion.edited_ids, int((cache.row_states[0] == RowState.STALE).nonzero()[0]) + 1
+    again = Deletion(prefix_ids=ids[:at], deleted_ids=ids[at : at + 3], suffix_ids=ids[at + 3 :])
+    for second in (
+        shift(model, cache, again),
+        replay(model, cache, again),
+        repair(model, loaded.tokenizer, again, QUERY, 100, cache=cache).cache,
+    ):
+        assert not second.is_clean
+        assert torch.equal(second.row_states[:, :at], cache.row_states[:, :at])
     copied = copy.deepcopy(cache)
     assert isinstance(copied, RepairedCache)
     assert not copied.is_clean
@@ -186,3 +187,23 @@ def test_selection_is_query_directed(loaded: LoadedModel) -> None:
 def test_save_folder_without_weights_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no weights"):
         load_model(str(tmp_path))
+
+
+@pytest.mark.parametrize("allocator", ["prophetkv", "cache-craft", "cacheblend", "cachetune", "clean-state-oracle"])
+def test_the_order_of_a_batch_changes_no_choice(loaded: LoadedModel, allocator: str) -> None:
+    edit = _deletion(loaded)
+    other = Deletion(
+        prefix_ids=edit.prefix_ids, deleted_ids=edit.deleted_ids[::-1], suffix_ids=tuple(edit.suffix_ids)[::-1]
+    )
+    both = [edit, other]
+    queries = [QUERY, TEXT[2]]
+    forward = repair_batch(loaded.model, loaded.tokenizer, both, queries, 20, allocator=allocator)
+    backward = repair_batch(loaded.model, loaded.tokenizer, both[::-1], queries[::-1], 20, allocator=allocator)
+    alone = [
+        repair(loaded.model, loaded.tokenizer, edit, query, 20, allocator=allocator)
+        for edit, query in zip(both, queries, strict=True)
+    ]
+    for one, two, three in zip(forward, backward[::-1], alone, strict=True):
+        assert one.positions.tolist() == two.positions.tolist() == three.positions.tolist()
+    if allocator != "cache-craft":  # there, both follow the distance to the deleted text
+        assert forward[0].positions.tolist() != forward[1].positions.tolist()

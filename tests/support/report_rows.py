@@ -11,6 +11,8 @@ from typing import Any
 from cachemend.repair_core.arms import Arm, sweep_arms
 from cachemend.warehouse.parts import write_part
 
+from support.case_texts import case_file_entry, digest
+
 BEGAN = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
 ALLOCATORS = ("sur", "dense-tokens", "max-relevance-window", "bm25-units", "random-units")
 BUDGETS = (2.0, 5.0, 10.0, 20.0)
@@ -30,7 +32,7 @@ class Case:
 
     @property
     def digest(self) -> str:
-        return f"digest-{self.case_id}"
+        return digest(case_file_entry(self.case_id, self.length - 4, self.seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +94,7 @@ def record(setup: Setup, case: Case, arm: Arm) -> dict[str, Any]:
         "allocator": arm.allocator,
         "budget": arm.budget,
         "arm": arm.name,
+        "auxiliary": None,
         "executor": setup.executor,
         "attention": "sdpa",
         "model": setup.model,
@@ -111,9 +114,7 @@ def record(setup: Setup, case: Case, arm: Arm) -> dict[str, Any]:
         "suffix_length": suffix,
         "seed": case.seed,
         "positions_budget": positions,
-        "positions": [],
-        "intervals": [],
-        "n_intervals": max(1, round(positions / spread)) if positions else None,
+        **_chosen(case.length - 4 - suffix, suffix, positions or 0, spread),
         "answer": "417282",
         "answer_ids": [1, 2, 3],
         "parsed": ["417282"],
@@ -122,6 +123,8 @@ def record(setup: Setup, case: Case, arm: Arm) -> dict[str, Any]:
         "gold_nll": 0.2 + 2 * distance,
         "tv_to_clean": min(1.0, distance),
         "nr_tv": 1 - distance if sparse else None,
+        "deleted_logprob": distance - 4,
+        "leakage": distance,
         "token_layers": positions * 30 if positions else None,
         "causal_pairs": positions * case.length // 2 if positions else None,
         "t_prefill": case.length / 900 if arm.allocator in ("dirty", "re-prefill") else None,
@@ -140,9 +143,22 @@ def record(setup: Setup, case: Case, arm: Arm) -> dict[str, Any]:
     }
 
 
+def _chosen(prefix: int, suffix: int, count: int, spread: float) -> dict[str, Any]:
+    """`count` suffix positions in runs of about `spread`, evenly apart."""
+    if not count:
+        return {"positions": [], "intervals": [], "n_intervals": 0}
+    n_runs = max(1, round(count / spread))
+    starts = [prefix + i * suffix // n_runs for i in range(n_runs)]
+    sizes = [count // n_runs + (i < count % n_runs) for i in range(n_runs)]
+    runs = [{"start": start, "stop": start + size} for start, size in zip(starts, sizes, strict=True)]
+    positions = [at for run in runs for at in range(run["start"], run["stop"])]
+    return {"positions": positions, "intervals": runs, "n_intervals": n_runs}
+
+
 def failed(row: dict[str, Any], outcome: str, error: str) -> dict[str, Any]:
     """Turn a row into one of an arm that failed."""
-    blank = dict.fromkeys(("em", "gold_nll", "tv_to_clean", "nr_tv", "answer", "answer_ids", "parsed"))
+    measured = ("em", "gold_nll", "tv_to_clean", "nr_tv", "deleted_logprob", "leakage")
+    blank = dict.fromkeys((*measured, "answer", "answer_ids", "parsed"))
     return {**row, **blank, "outcome": outcome, "error": error}
 
 

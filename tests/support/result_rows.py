@@ -21,6 +21,7 @@ def record(case: str = "case-0", allocator: str = "sur", budget: float | None = 
         "allocator": allocator,
         "budget": budget,
         "arm": f"{allocator}@{budget:g}" if sparse else allocator,
+        "auxiliary": None,
         "executor": "packed",
         "attention": "sdpa",
         "model": "tiny",
@@ -51,6 +52,8 @@ def record(case: str = "case-0", allocator: str = "sur", budget: float | None = 
         "gold_nll": 0.25,
         "tv_to_clean": 0.125,
         "nr_tv": 0.875,
+        "deleted_logprob": -3.5,
+        "leakage": 0.5,
         "token_layers": 90,
         "causal_pairs": 44,
         "t_prefill": 0.5,
@@ -72,7 +75,8 @@ def record(case: str = "case-0", allocator: str = "sur", budget: float | None = 
 
 def failed(case: str = "case-0", outcome: str = "case_error", **changes: Any) -> dict[str, Any]:
     """Return the record of an arm that failed."""
-    nothing = dict.fromkeys(("em", "gold_nll", "tv_to_clean", "nr_tv", "positions", "intervals", "n_intervals"))
+    measured = ("em", "gold_nll", "tv_to_clean", "nr_tv", "deleted_logprob", "leakage")
+    nothing = dict.fromkeys((*measured, "positions", "intervals", "n_intervals"))
     return record(case, **{**nothing, "outcome": outcome, "error": "it broke", **changes})
 
 
@@ -95,6 +99,7 @@ def case(name: str = "case-0", **changes: Any) -> dict[str, Any]:
         "context_text": None,
         "deleted_text": None,
         "query_text": None,
+        "token_stops": None,
         "run_id": "run-1",
         "recorded_at": BEGAN,
     }

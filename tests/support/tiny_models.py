@@ -28,17 +28,55 @@ SLIDING = ["sliding_attention", "full_attention"] * 2
 
 @dataclass(frozen=True)
 class Tiny:
-    """One entry of the matrix: model type, overrides, and the sliding window its layers use (None: full)."""
+    """One entry of the matrix.
+
+    Attributes:
+        name: unique.
+        model_type: as in transformers.
+        overrides: configuration keys beside `COMMON`.
+        window: tokens that the limited layers see, sliding or in chunks; None where every layer is full.
+        no_shift: what the refusal of Shift says; None where keys can be moved.
+    """
 
     name: str
     model_type: str
     overrides: dict[str, Any]
     window: int | None = None
+    no_shift: str | None = None
 
 
 def rope(kind: str, **more: Any) -> dict[str, Any]:
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 10_000.0, **more}}
 
+
+BY_TYPE = {
+    "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+        "full_attention": {
+            "rope_type": "yarn",
+            "rope_theta": 500_000.0,
+            "factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+    }
+}
+LATENT = {
+    "num_key_value_heads": 6,
+    "kv_lora_rank": 16,
+    "q_lora_rank": 24,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 12,
+    "v_head_dim": 10,
+    "head_dim": 8,
+    "first_k_dense_replace": 1,
+    "n_shared_experts": 1,
+}
+# The tests' contexts cross the length at which the long factors come in, in the middle of what is refreshed.
+SWITCH = 40
+LONG_ROPE = {
+    "original_max_position_embeddings": SWITCH,
+    **rope("longrope", short_factor=[1.0] * 8, long_factor=[2.0] * 8, original_max_position_embeddings=SWITCH),
+}
 
 MATRIX = (
     Tiny("llama", "llama", {}),
@@ -94,8 +132,53 @@ MATRIX = (
         },
         window=24,
     ),
+    Tiny("phi3", "phi3", {"hidden_size": 96}),
+    Tiny("olmo2", "olmo2", {}),
+    Tiny("olmo3", "olmo3", {"sliding_window": 24, "layer_types": SLIDING}, window=24),
+    Tiny("olmo3-rope-by-type", "olmo3", {"sliding_window": 24, "layer_types": SLIDING, **BY_TYPE}, window=24),
+    Tiny("cohere2", "cohere2", {"hidden_size": 96, "sliding_window": 24, "layer_types": SLIDING}, window=24),
+    Tiny(
+        "ministral3",
+        "ministral3",
+        rope(
+            "yarn",
+            factor=4.0,
+            original_max_position_embeddings=32,
+            beta_fast=32.0,
+            beta_slow=1.0,
+            mscale=1.0,
+            mscale_all_dim=1.0,
+            llama_4_scaling_beta=0.1,
+        ),
+    ),
+    Tiny("gpt-neox", "gpt_neox", {"hidden_size": 96}),
+    Tiny("deepseek-v3", "deepseek_v3", {**MOE, **LATENT, "n_routed_experts": 4, "n_group": 1, "topk_group": 1}),
+    Tiny(
+        "llama4",
+        "llama4_text",
+        {
+            "intermediate_size_mlp": 96,
+            "num_local_experts": 4,
+            "attention_chunk_size": 24,
+            "attn_temperature_tuning": False,
+        },
+        window=24,
+    ),
 )
-BY_NAME = {tiny.name: tiny for tiny in MATRIX}
+
+# Refresh works on these; their keys cannot be moved.
+FIXED_POSITIONS = (
+    Tiny("gpt2", "gpt2", {}, no_shift="keys of layer 0"),
+    Tiny("opt", "opt", {"word_embed_proj_dim": 48, "ffn_dim": 96}, no_shift="keys of layer 0"),
+    Tiny("phi3-longrope", "phi3", {"hidden_size": 96, **LONG_ROPE}, no_shift="rope_type 'longrope'"),
+    Tiny(
+        "llama-dynamic",
+        "llama",
+        {**rope("dynamic", factor=2.0), "max_position_embeddings": SWITCH},
+        no_shift="rope_type 'dynamic'",
+    ),
+)
+BY_NAME = {tiny.name: tiny for tiny in (*MATRIX, *FIXED_POSITIONS)}
 
 
 def build(tiny: Tiny, seed: int = 0, dtype: torch.dtype = torch.float32) -> nn.Module:

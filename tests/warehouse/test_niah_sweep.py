@@ -28,7 +28,15 @@ SETTINGS = (
     "attention",
     "engine_version",
 )
-ARMS: list[tuple[str, float | None]] = [("shift", None), ("sur", 2.0), ("sur", 5.0), ("dense-tokens", 5.0)]
+ARM = ("allocator", "budget", "auxiliary")
+ARMS: list[tuple[str, float | None, str | None]] = [
+    ("shift", None, None),
+    ("sur", 2.0, None),
+    ("sur", 5.0, None),
+    ("dense-tokens", 5.0, None),
+    ("speccache", 5.0, "target"),
+    ("speccache", 5.0, "another model"),
+]
 
 
 def random_results(results: Path, seed: int) -> None:
@@ -45,7 +53,8 @@ def random_results(results: Path, seed: int) -> None:
             "run_id": f"run-{rng.randrange(3)}",
         }
         rows = []
-        for allocator, budget in rng.sample(ARMS, rng.randrange(1, len(ARMS) + 1)):
+        for allocator, budget, auxiliary in rng.sample(ARMS, rng.randrange(1, len(ARMS) + 1)):
+            setting["auxiliary"] = auxiliary
             seconds = rng.randrange(1000)
             name = f"case-{index % 40}"
             if rng.random() < 0.2:
@@ -58,6 +67,8 @@ def random_results(results: Path, seed: int) -> None:
                 "gold_nll": rng.choice([None, rng.random() * 5]),
                 "tv_to_clean": rng.random(),
                 "nr_tv": rng.choice([None, rng.random() * 3 - 1]),
+                "deleted_logprob": rng.choice([None, -rng.random() * 9]),
+                "leakage": rng.choice([None, rng.random() * 9 - 4]),
                 "positions": positions,
                 "n_intervals": len(positions) // 2,
             }
@@ -79,7 +90,7 @@ def recount(results: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
     for row in latest.values():
         if row["experiment"] == "erasing-niah":
             setting = tuple(row[name] for name in SETTINGS)
-            groups[(*setting, row["allocator"], row["budget"])].append(row)
+            groups[(*setting, *(row[name] for name in ARM))].append(row)
             cases[setting].add(row["case_digest"])
     return {key: summary(rows, len(cases[key[: len(SETTINGS)]])) for key, rows in groups.items()}
 
@@ -103,6 +114,8 @@ def summary(rows: list[dict[str, Any]], n_of: int) -> dict[str, Any]:
         "mean_tv_to_clean": mean([row["tv_to_clean"] for row in good]),
         "median_nr_tv": statistics.median(defined) if defined else None,
         "n_nr_tv": len(defined),
+        "mean_deleted_logprob": mean([row["deleted_logprob"] for row in good]),
+        "mean_leakage": mean([row["leakage"] for row in good]),
         "mean_n_intervals": mean([row["n_intervals"] for row in good]),
         "mean_positions": mean([len(row["positions"]) for row in good]),
     }
@@ -113,12 +126,12 @@ def test_sweep_agrees_with_a_recount(tmp_path: Path, seed: int) -> None:
     random_results(tmp_path, seed)
     expected = recount(tmp_path)
     rows = store.query(tmp_path, "FROM niah_sweep").to_pylist()
-    found = {(*(row[name] for name in SETTINGS), row["allocator"], row["budget"]): row for row in rows}
+    found = {tuple(row[name] for name in (*SETTINGS, *ARM)): row for row in rows}
     assert len(found) == len(rows)
     assert found.keys() == expected.keys()
     assert len(found) > 40
     for key, row in found.items():
-        assert row["arm"] == (key[-2] if key[-1] is None else f"{key[-2]}@{key[-1]:g}")
+        assert row["arm"] == (row["allocator"] if row["budget"] is None else f"{row['allocator']}@{row['budget']:g}")
         for name, value in expected[key].items():
             assert row[name] == (None if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)), (name, key)
 
@@ -127,7 +140,7 @@ def test_columns_are_as_documented(tmp_path: Path) -> None:
     write_part(tmp_path, "records", [record()])
     names = store.query(tmp_path, "FROM niah_sweep").column_names
     summaries = summary([record()], 1)
-    assert names == [*SETTINGS, "allocator", "budget", "arm", *summaries]
+    assert names == [*SETTINGS, "allocator", "budget", "arm", "auxiliary", *summaries]
 
 
 def test_partial_arms_show_n_of_N(tmp_path: Path) -> None:

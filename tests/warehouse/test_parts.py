@@ -12,7 +12,7 @@ from cachemend.repair_core.errors import InputError
 from cachemend.warehouse import store
 from cachemend.warehouse.columns import RECORDS, Column, Kind
 from cachemend.warehouse.parts import finished_keys, scan, set_aside, write_part
-from cachemend.warehouse.schemas import record_key
+from cachemend.warehouse.schemas import SCHEMA_VERSION, record_key
 
 from support.result_rows import BEGAN, case, failed, record, run
 
@@ -56,7 +56,7 @@ def test_records_come_back_as_written(tmp_path_factory: pytest.TempPathFactory, 
         row["error"] = None if row["outcome"] == "ok" else "why"
     given_rows = [{**row, "recorded_at": row["recorded_at"].replace(tzinfo=BEGAN.tzinfo)} for row in rows]
     path = write_part(results, "records", given_rows)
-    expected = [{"record_key": record_key(row), **row, "schema_version": 1} for row in rows]
+    expected = [{"record_key": record_key(row), **row, "schema_version": SCHEMA_VERSION} for row in rows]
     names = [column.name for column in RECORDS]
     assert pq.read_table(path).to_pylist() == [{name: row[name] for name in names} for row in expected]
     read = store.query(results, "SELECT * FROM records").to_pylist()
@@ -75,7 +75,7 @@ def test_part_is_named_by_its_keys(tmp_path: Path) -> None:
 def test_parts_are_compressed_and_say_what_they_are(tmp_path: Path) -> None:
     metadata = pq.read_metadata(write_part(tmp_path, "records", [record()]))
     assert metadata.row_group(0).column(0).compression == "ZSTD"
-    assert metadata.metadata[b"schema_version"] == b"1"
+    assert metadata.metadata[b"schema_version"] == str(SCHEMA_VERSION).encode()
     assert metadata.metadata[b"table"] == b"records"
 
 

@@ -12,7 +12,7 @@ IDENTITY = {name: record()[name] for name in KEY}
 
 def test_key_is_pinned() -> None:
     # A key that changes makes every stored result invisible to a resumed run.
-    assert record_key(IDENTITY) == "4b99e3d75939f72f51e3e3ad4065939f3debb8e991eb75fc5a08f2cf81a1c03f"
+    assert record_key(IDENTITY) == "e03352b2bd217a056d0834dedfae486e4b37401f6bfb91e94d1622ba589e62e7"
 
 
 def test_whole_row_has_the_key_of_its_identity() -> None:
@@ -34,6 +34,11 @@ def test_each_identity_column_counts(name: str) -> None:
 @pytest.mark.parametrize("name", ["run_id", "worker", "recorded_at", "model", "case_id", "em"])
 def test_circumstances_do_not_count(name: str) -> None:
     assert record_key({**record(), name: "another"}) == record_key(IDENTITY)
+
+
+def test_auxiliary_counts_and_may_be_none() -> None:
+    keys = {record_key({**IDENTITY, "auxiliary": value}) for value in (None, "target", "fingerprint")}
+    assert len(keys) == 3
 
 
 def test_references_have_no_budget() -> None:

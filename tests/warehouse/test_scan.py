@@ -10,7 +10,7 @@ import pytest
 from cachemend.repair_core.errors import InputError
 from cachemend.warehouse import store
 from cachemend.warehouse.parts import finished_keys, scan, write_part
-from cachemend.warehouse.schemas import RowError
+from cachemend.warehouse.schemas import SCHEMA_VERSION, RowError
 
 from support.result_rows import case, record, write_shards
 
@@ -65,7 +65,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "without its last byte": (_without_tail, "not readable as Parquet"),
     "zero bytes": (lambda path: path.write_bytes(b""), "0 bytes"),
     "not Parquet": (_other_file, "not readable as Parquet"),
-    "newer schema": (lambda path: _with_version(path, "2"), "newer"),
+    "newer schema": (lambda path: _with_version(path, str(SCHEMA_VERSION + 1)), "newer"),
     "no schema version": (lambda path: _with_version(path, None), "no schema version"),
     "odd schema version": (lambda path: _with_version(path, "one"), "no schema version"),
     "another column": (

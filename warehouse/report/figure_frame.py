@@ -1,5 +1,6 @@
 """What all figures share: a frame without chrome, safe names, and compact JSON for the page."""
 
+import json
 from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -30,10 +31,18 @@ def safe(text: str) -> str:
 
 def rendered(key: str, title: str, caption: str, plot: go.Figure, height: int, wide: bool = False) -> Figure:
     """Return a Plotly figure as the page embeds it."""
-    text = plot.to_json()
+    return Figure(key, title, caption, _unmarked(plot.to_json()), height, wide)
+
+
+def embedded(value: Any) -> Markup:
+    """Return JSON values as text that is safe inside a script element."""
+    return _unmarked(json.dumps(value, separators=(",", ":"), allow_nan=False))
+
+
+def _unmarked(text: str) -> Markup:
     for character, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(character, code)
-    return Figure(key, title, caption, Markup(text), height, wide)  # no character left that markup could use
+    return Markup(text)  # no character left that markup could use
 
 
 def frame(height: int, **layout: Any) -> go.Figure:

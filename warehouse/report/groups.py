@@ -1,15 +1,18 @@
 """One section of the page: everything about one group of rows, ready for the template."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from cachemend.warehouse.published import EXPERIMENT
 from cachemend.warehouse.report.failures import Failures, failures
 from cachemend.warehouse.report.figure_frame import Figure
 from cachemend.warehouse.report.figures import figures
 from cachemend.warehouse.report.finding import Tile, finding, statement, tiles
 from cachemend.warehouse.report.labels import experiment_label
 from cachemend.warehouse.report.lengths import LengthTable, length_table
+from cachemend.warehouse.report.orderings import Ordering, orderings
 from cachemend.warehouse.report.paired import Comparison, paired_table
 from cachemend.warehouse.report.provenance import Run, cohort_sizes
 from cachemend.warehouse.report.published import PublishedTable
@@ -17,6 +20,8 @@ from cachemend.warehouse.report.rows import STAGES, Identity, Row
 from cachemend.warehouse.report.strata import HEADLINE, Stratum, split
 from cachemend.warehouse.report.summaries import ArmSummary, InvariantCount, invariants, summarise
 from cachemend.warehouse.report.sweep import SweepTable, sweep_table
+from cachemend.warehouse.report.texts import Texts
+from cachemend.warehouse.report.viewer import Viewer, viewer
 
 
 class StratumView(NamedTuple):
@@ -47,6 +52,9 @@ class GroupView(NamedTuple):
     controls: list[StratumView]
     figures: list[Figure]
     published: Sequence[PublishedTable]
+    checks_paper: bool
+    orderings: list[Ordering]
+    viewer: Viewer
     failures: Failures
     invariants: list[InvariantCount]
     run_ids: list[str]
@@ -57,6 +65,12 @@ class GroupView(NamedTuple):
         """A short name for the table of contents."""
         parts = (self.identity.model, self.identity.dtype, f"{self.identity.executor} executor")
         return f"{experiment_label(self.identity.experiment)}: {', '.join(parts)}"
+
+    @property
+    def verdicts(self) -> str:
+        """How many of the paper's orderings came out how."""
+        counts = Counter(found.verdict for found in self.orderings)
+        return ", ".join(f"{verdict}: {counts[verdict]}" for verdict in sorted(counts))
 
     @property
     def has_headline(self) -> bool:
@@ -71,8 +85,10 @@ def group_view(
     runs: Sequence[Run],
     cohorts: dict[str, str],
     published: Sequence[PublishedTable],
+    texts: Texts,
+    room: int,
 ) -> GroupView:
-    """Compute a group's section."""
+    """Compute a group's section; `room` is what its case viewer may take, in characters."""
     strata = split(rows, cohort_sizes(runs, identity.cohort_digest))
     main, *controls = [_view(stratum) for stratum in strata]
     named = {run.cohort_digest: run.cohort for run in runs if run.cohort}
@@ -88,6 +104,9 @@ def group_view(
         controls=controls,
         figures=figures(main.stratum, main.arms),
         published=published,
+        checks_paper=identity.experiment == EXPERIMENT,
+        orderings=orderings(rows) if identity.experiment == EXPERIMENT else [],
+        viewer=viewer(identity, rows, texts, room),
         failures=failures(rows),
         invariants=invariants(rows),
         run_ids=sorted({row.run_id for row in rows}),
@@ -96,4 +115,6 @@ def group_view(
 
 
 def _view(stratum: Stratum) -> StratumView:
-    return StratumView(stratum, sweep_table(stratum), summarise(stratum), length_table(stratum), paired_table(stratum))
+    arms = summarise(stratum)
+    sweep = sweep_table(stratum, {arm.arm: arm.em for arm in arms})
+    return StratumView(stratum, sweep, arms, length_table(stratum), paired_table(stratum))

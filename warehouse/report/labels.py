@@ -30,11 +30,12 @@ _LABELS = {
     "speccache": "SpecCache (adapted)",
     ORACLE: "Clean-state oracle",
 }
+_WITH = " with "
 _RANK = {name: rank for rank, name in enumerate(_LABELS)}
 
 
 class ArmKey(NamedTuple):
-    """An allocator at a budget in percent, or a reference (budget None)."""
+    """An allocator (see `method_name`) at a budget in percent, or a reference (budget None)."""
 
     allocator: str
     budget: float | None
@@ -51,9 +52,21 @@ class ArmKey(NamedTuple):
         return self.budget is None
 
 
+def method_name(allocator: str, auxiliary: str | None) -> str:
+    """Return the name under which rows are compared: an allocator with another auxiliary model is another method."""
+    return allocator if auxiliary in (None, "target") else f"{allocator}{_WITH}{auxiliary}"
+
+
+def base_allocator(name: str) -> str:
+    """Return the allocator of a method."""
+    return name.split(_WITH, 1)[0]
+
+
 def allocator_label(name: str) -> str:
     """Return the readable name; a name not known here stands for itself."""
-    return _LABELS.get(name, name)
+    allocator, _, auxiliary = name.partition(_WITH)
+    label = _LABELS.get(allocator, allocator)
+    return f"{label}, auxiliary {auxiliary[:12]}" if auxiliary else label
 
 
 def experiment_label(name: str) -> str:
@@ -73,7 +86,7 @@ def budget_list(budgets: Iterable[float]) -> str:
 
 def allocator_order(name: str) -> tuple[int, str]:
     """Return a sort key: references, then allocators as the paper lists them, then unknown ones by name."""
-    return _RANK.get(name, len(_RANK)), name
+    return _RANK.get(base_allocator(name), len(_RANK)), name
 
 
 def arm_order(arm: ArmKey) -> tuple[bool, tuple[int, str], float]:

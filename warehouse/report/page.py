@@ -17,9 +17,13 @@ from cachemend.warehouse.report.failures import SHOWN, corrupt_parts
 from cachemend.warehouse.report.formats import FILTERS
 from cachemend.warehouse.report.groups import GroupView, group_view
 from cachemend.warehouse.report.labels import allocator_label, budget_label, experiment_label
+from cachemend.warehouse.report.orderings import ALPHA
+from cachemend.warehouse.report.orderings_file import orderings_csv
 from cachemend.warehouse.report.provenance import Run, read_cohort_names, read_runs
 from cachemend.warehouse.report.published import chosen_model, read_published
 from cachemend.warehouse.report.rows import read_groups
+from cachemend.warehouse.report.texts import Texts
+from cachemend.warehouse.report.viewer import PAGE_BYTES
 from cachemend.warehouse.scanning import CorruptPart
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -34,6 +38,8 @@ class _Content(NamedTuple):
 
 def write_report(results: Path, out: Path | None = None, published_model: str | None = None) -> Path:
     """Write the report of a results folder as one HTML page that needs no network.
+
+    The page's table of the paper's orderings is also written as CSV beside it: NAME-orderings.csv for NAME.html.
 
     Safe while a run is writing: the page shows what was recorded when its records were read, and is replaced as a
     whole or not at all.
@@ -50,6 +56,8 @@ def write_report(results: Path, out: Path | None = None, published_model: str | 
         InputError: no results, an unknown published model, or `out` cannot be written.
     """
     content = _content(results, published_model)
+    target = results / "report.html" if out is None else out
+    listed = target.with_name(f"{target.stem}-orderings.csv")
     page = (
         _environment()
         .get_template("page.html.jinja")
@@ -61,10 +69,12 @@ def write_report(results: Path, out: Path | None = None, published_model: str | 
             shown_failures=SHOWN,
             replicates=intervals.REPLICATES,
             seed=intervals.SEED,
+            alpha=ALPHA,
+            orderings_file=listed.name,
         )
     )
-    target = results / "report.html" if out is None else out
     _write_atomically(page, target)
+    _write_atomically(orderings_csv((group.identity, group.orderings) for group in content.groups), listed)
     return target
 
 
@@ -74,8 +84,9 @@ def _content(results: Path, published_model: str | None) -> _Content:
     published = {name: read_published(results, name) for name in {identity.experiment for identity in rows}}
     tables = [table for name in sorted(published) for table in published[name]]
     chosen = chosen_model(tables, published_model)
+    texts, room = Texts(results), PAGE_BYTES // len(rows)
     groups = [
-        group_view(number, identity, own, runs, cohorts, published[identity.experiment])
+        group_view(number, identity, own, runs, cohorts, published[identity.experiment], texts, room)
         for number, (identity, own) in enumerate(rows.items())
     ]
     groups.sort(key=lambda group: group.latest, reverse=True)

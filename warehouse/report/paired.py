@@ -15,7 +15,7 @@ class Comparison(NamedTuple):
     """`subject` against `other` on the n cases that both answered without failure.
 
     Attributes:
-        subject_percent, other_percent: exact match on those cases; None when n is 0, like all that follows.
+        subject_right, other_right: cases of those answered exactly; None when n is 0, like all that follows.
         repaired, regressed: cases only the subject, or only the other, got right.
         difference: percentage points, with its 95 % paired bootstrap interval.
         p: exact McNemar; adjusted: Holm over the table.
@@ -25,13 +25,23 @@ class Comparison(NamedTuple):
     other: ArmKey
     n: int
     n_excluded: int
-    subject_percent: float | None = None
-    other_percent: float | None = None
+    subject_right: int | None = None
+    other_right: int | None = None
     repaired: int | None = None
     regressed: int | None = None
     difference: Interval | None = None
     p: float | None = None
     adjusted: float | None = None
+
+    @property
+    def subject_percent(self) -> float | None:
+        """Exact match of the subject on the common cases, percent."""
+        return None if self.subject_right is None else 100 * self.subject_right / self.n
+
+    @property
+    def other_percent(self) -> float | None:
+        """Exact match of the other arm on the common cases, percent."""
+        return None if self.other_right is None else 100 * self.other_right / self.n
 
 
 def compare(stratum: Stratum, subject: ArmKey, other: ArmKey) -> Comparison:
@@ -44,9 +54,8 @@ def compare(stratum: Stratum, subject: ArmKey, other: ArmKey) -> Comparison:
     a, b = ([side[case] for case in common] for side in (mine, theirs))
     test = mcnemar_exact(a, b)
     difference = paired_bootstrap([100 * x for x in a], [100 * x for x in b])
-    n = len(common)
-    percents = (100 * sum(a) / n, 100 * sum(b) / n)
-    return Comparison(subject, other, n, excluded, *percents, test.repaired, test.regressed, difference, test.p)
+    right = (round(sum(a)), round(sum(b)))
+    return Comparison(subject, other, len(common), excluded, *right, test.repaired, test.regressed, difference, test.p)
 
 
 def paired_table(stratum: Stratum) -> list[Comparison]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cachemend.repair_core.errors import InputError
 from cachemend.warehouse import store
-from cachemend.warehouse.report.labels import ArmKey
+from cachemend.warehouse.report.labels import ArmKey, method_name
 
 STAGES = ("signal", "allocate", "shift", "refresh", "prefill", "query", "decode")
 """Timed components of an answer after the edit, in the order they run.
@@ -16,6 +16,9 @@ Prefill is one of them only for Re-prefill, which rebuilds the edited context; f
 """
 
 INVARIANTS = ("input_unchanged", "positions_exact", "unselected_bit_identical")
+
+
+_EXPRESSIONS = {"runs": "CAST(flatten([[i.start, i.stop - i.start] for i in intervals]) AS VARCHAR) AS runs"}
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -36,14 +39,22 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One record: a case answered by an arm. Seconds, nats and counts are as in the view `records`."""
+    """One record: a case answered by an arm. Seconds, nats and counts are as in the view `records`.
+
+    `runs` is `intervals` as the text of a list of numbers, start and length of each in turn: one object for what may
+    be thousands of positions.
+    """
 
     case_digest: str
     case_id: str
     stratum: str | None
     length: int | None
+    n_tokens: int
+    prefix_length: int
+    deleted_length: int
     allocator: str
     budget: float | None
+    auxiliary: str | None
     run_id: str
     recorded_at: datetime
     outcome: str
@@ -52,6 +63,9 @@ class Row:
     gold_nll: float | None
     tv_to_clean: float | None
     nr_tv: float | None
+    leakage: float | None
+    answer: str | None
+    gold: list[str] | None
     n_intervals: int | None
     positions_budget: int | None
     token_layers: int | None
@@ -67,11 +81,12 @@ class Row:
     input_unchanged: bool | None
     positions_exact: bool | None
     unselected_bit_identical: bool | None
+    runs: str | None
 
     @property
     def arm(self) -> ArmKey:
         """The arm."""
-        return ArmKey(self.allocator, self.budget)
+        return ArmKey(method_name(self.allocator, self.auxiliary), self.budget)
 
     @property
     def ok(self) -> bool:
@@ -99,7 +114,8 @@ def read_groups(results: Path) -> dict[Identity, tuple[Row, ...]]:
     """
     shared = [field.name for field in fields(Identity)]
     own = [field.name for field in fields(Row)]
-    answer = store.ask(results, f"SELECT {', '.join(shared + own)} FROM records ORDER BY ALL")
+    columns = [_EXPRESSIONS.get(name, name) for name in shared + own]
+    answer = store.ask(results, f"SELECT {', '.join(columns)} FROM records ORDER BY ALL")
     groups: defaultdict[Identity, list[Row]] = defaultdict(list)
     for record in answer.table.to_pylist():
         identity = Identity(**{name: record[name] for name in shared})

@@ -16,10 +16,12 @@ class ArmSummary(NamedTuple):
     """One arm over a stratum. All but `cell` and `em` are over its successful rows that hold the value.
 
     Attributes:
+        cell: the counts behind `em`.
         em: percent, every recorded case counted; a failed one is wrong.
         gold_nll: mean nats per token of the gold answer.
         tv: mean total variation of the first token against Re-prefill.
         nr_tv: median over the `n_nr_tv` cases where it is defined.
+        leakage: mean nats per token by which the deleted value is likelier than under the clean cache.
         n_intervals, positions, token_layers, causal_pairs: means.
         seconds: median of each stage that was measured.
     """
@@ -31,6 +33,7 @@ class ArmSummary(NamedTuple):
     tv: Interval | None
     nr_tv: float | None
     n_nr_tv: int
+    leakage: Interval | None
     n_intervals: float | None
     positions: float | None
     token_layers: float | None
@@ -66,6 +69,7 @@ def _summary(arm: ArmKey, rows: Sequence[Row], n_of: int) -> ArmSummary:
         tv=_interval(_values(ok, lambda row: row.tv_to_clean)),
         nr_tv=median(ratios) if ratios else None,
         n_nr_tv=len(ratios),
+        leakage=_interval(_values(ok, lambda row: row.leakage)),
         n_intervals=_mean(ok, lambda row: row.n_intervals),
         positions=_mean(ok, lambda row: row.positions_budget),
         token_layers=_mean(ok, lambda row: row.token_layers),

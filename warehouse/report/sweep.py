@@ -1,21 +1,26 @@
 """The sweep table: exact match per allocator and budget, references in a column of their own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cachemend.warehouse.report.labels import ORACLE, allocator_label
+from cachemend.calibration import Interval
+from cachemend.warehouse.report.labels import ORACLE, ArmKey, allocator_label
 from cachemend.warehouse.report.rows import Row
 from cachemend.warehouse.report.strata import Stratum
 
 
 class Cell(NamedTuple):
-    """One score: k right of the n cases recorded, of the N cases that have a row of any arm."""
+    """One score: k right of the n cases recorded, of the N cases that have a row of any arm.
+
+    `band` is its 95 % interval in percent, where the table shows one.
+    """
 
     k: int
     n: int
     n_of: int
     n_failed: int = 0
     best: bool = False
+    band: Interval | None = None
 
     @property
     def percent(self) -> float:
@@ -51,16 +56,24 @@ def cell_of(rows: Sequence[Row], n_of: int) -> Cell | None:
     return Cell(k=correct, n=len(rows), n_of=n_of, n_failed=sum(not row.ok for row in rows))
 
 
-def sweep_table(stratum: Stratum) -> SweepTable:
-    """Build the table of a stratum; the best complete non-oracle score of each budget is marked."""
+def sweep_table(stratum: Stratum, bands: Mapping[ArmKey, Interval]) -> SweepTable:
+    """Build the table of a stratum; the best complete non-oracle score of each budget is marked.
+
+    Args:
+        stratum: the rows.
+        bands: the interval of every arm's exact match, percent.
+    """
+
+    def cell(name: str, budget: float | None) -> Cell | None:
+        found = cell_of(stratum.of(name, budget), stratum.n_of)
+        return found._replace(band=bands[ArmKey(name, budget)]) if found else None
+
     lines = [
-        Line(allocator_label(name), cell_of(stratum.of(name), stratum.n_of), (None,) * len(stratum.budgets))
-        for name in stratum.references
+        Line(allocator_label(name), cell(name, None), (None,) * len(stratum.budgets)) for name in stratum.references
     ]
     columns = []
     for budget in stratum.budgets:
-        cells = {name: cell_of(stratum.of(name, budget), stratum.n_of) for name in stratum.allocators}
-        columns.append(_marked(cells))
+        columns.append(_marked({name: cell(name, budget) for name in stratum.allocators}))
     for name in stratum.allocators:
         lines.append(Line(allocator_label(name), None, tuple(column[name] for column in columns)))
     return SweepTable(tuple(stratum.budgets), tuple(lines))

@@ -3,5 +3,5 @@ SELECT * EXCLUDE (part)
 FROM parts.cases
 QUALIFY row_number() OVER (
     PARTITION BY experiment, cohort_digest, case_digest
-    ORDER BY context_text IS NULL, recorded_at DESC, run_id DESC, part DESC
+    ORDER BY context_text IS NULL, token_stops IS NULL, recorded_at DESC, run_id DESC, part DESC
 ) = 1

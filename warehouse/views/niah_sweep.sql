@@ -10,7 +10,7 @@ WITH sweep AS (
 )
 SELECT
     experiment, cohort_digest, stratum, model, model_fingerprint, dtype, score_rule, decoding,
-    executor, attention, engine_version, allocator, budget, arm,
+    executor, attention, engine_version, allocator, budget, arm, auxiliary,
     count(*)::INTEGER AS n,
     n_of::INTEGER AS n_of,
     (count(*) FILTER (outcome <> 'ok'))::INTEGER AS n_failed,
@@ -20,6 +20,8 @@ SELECT
     avg(tv_to_clean) FILTER (outcome = 'ok') AS mean_tv_to_clean,
     median(nr_tv) FILTER (outcome = 'ok') AS median_nr_tv,
     (count(nr_tv) FILTER (outcome = 'ok'))::INTEGER AS n_nr_tv,
+    avg(deleted_logprob) FILTER (outcome = 'ok') AS mean_deleted_logprob,
+    avg(leakage) FILTER (outcome = 'ok') AS mean_leakage,
     avg(n_intervals) FILTER (outcome = 'ok') AS mean_n_intervals,
     avg(len(positions)) FILTER (outcome = 'ok') AS mean_positions
 FROM sweep

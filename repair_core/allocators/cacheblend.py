@@ -1,0 +1,19 @@
+"""CacheBlend-Adapted: early key/value deviation (paper Table 1)."""
+
+from cachemend.repair_core.allocators.base import Allocator, Signal, register, top
+from cachemend.repair_core.caches import read_rows
+from cachemend.repair_core.context import RepairContext
+from cachemend.repair_core.intervals import Positions
+from cachemend.repair_core.signals.shallow import squared_deviation
+
+
+@register
+class CacheBlend(Allocator):
+    """The tokens whose layer-1 keys and values differ most between the shifted cache and a two-layer prefill."""
+
+    name = "cacheblend"
+    signals = (Signal.SHALLOW_PREFILL,)
+
+    def select(self, context: RepairContext, budget: int) -> Positions:
+        deviation = squared_deviation(context.shallow[-1], read_rows(context.shifted)[len(context.shallow) - 1])
+        return top(deviation[context.deletion.suffix_positions], budget)

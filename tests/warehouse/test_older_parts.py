@@ -1,0 +1,74 @@
+"""Parts of schema version 1, which lacks columns of today: they open, alone and beside new ones."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cachemend.warehouse import store
+from cachemend.warehouse.parts import scan, write_part
+from cachemend.warehouse.report import write_report
+from cachemend.warehouse.views import VIEWS
+
+from support.case_texts import write_case_rows
+from support.report_pages import FEW, read
+from support.report_rows import Setup, cases, record, write_results
+from support.result_rows import case
+
+ADDED = {"records": ("auxiliary", "deleted_logprob", "leakage"), "cases": ("token_stops",), "runs": ()}
+
+
+def age(results: Path) -> None:
+    """Make every part what version 1 wrote."""
+    for table, columns in ADDED.items():
+        for path in (results / table).glob("*.parquet"):
+            content = pq.ParquetFile(path).read().drop(list(columns))
+            place = content.schema.get_field_index("schema_version")
+            ones = pa.array([1] * len(content), pa.int32())
+            content = content.set_column(place, content.schema.field(place), ones)
+            pq.write_table(content.replace_schema_metadata({**content.schema.metadata, b"schema_version": b"1"}), path)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    setup = Setup(cases=cases(6, 2), arms=FEW)
+    write_results(tmp_path, setup)
+    rows = [record(setup, one, FEW[0]) for one in setup.cases]
+    write_case_rows(tmp_path, "cohort-embedded", rows, store_text=True)
+    age(tmp_path)
+    return tmp_path
+
+
+def test_every_view_of_a_folder_of_old_parts(old: Path) -> None:
+    assert [scan(old, name, deep=True).corrupt for name in ADDED] == [(), (), ()]
+    for view in VIEWS:
+        assert store.query(old, f"FROM {view}").num_rows > 0 or view == "alternative_policies"
+    [row] = store.query(
+        old, "SELECT DISTINCT auxiliary, mean_deleted_logprob, mean_leakage FROM niah_sweep"
+    ).to_pylist()
+    assert set(row.values()) == {None}
+
+
+def test_report_of_a_folder_of_old_parts(old: Path) -> None:
+    page = read(write_report(old))
+    assert "6 of 24 first-deleted cases" in page.text
+    assert "Texts come from the table cases" in page.text
+
+
+def test_old_and_new_parts_together(old: Path) -> None:
+    write_results(old, Setup(cases=cases(6, 2), arms=FEW, executor="interval"))
+    rows = store.query(
+        old, "SELECT DISTINCT executor, schema_version, leakage IS NULL AS old FROM records ORDER BY ALL"
+    )
+    assert rows.to_pylist() == [
+        {"executor": "interval", "schema_version": 2, "old": False},
+        {"executor": "packed", "schema_version": 1, "old": True},
+    ]
+
+
+def test_the_same_cases_written_again_beside_an_old_part(tmp_path: Path) -> None:
+    path = write_part(tmp_path, "cases", [case()])
+    age(tmp_path)
+    assert write_part(tmp_path, "cases", [case(token_stops=[3, 7])]) != path
+    assert store.query(tmp_path, "SELECT token_stops FROM cases").to_pylist() == [{"token_stops": [3, 7]}]
