@@ -17,7 +17,8 @@ from cachemend.repair_core.forward import input_device, model_lock
 from cachemend.repair_core.machine import Machine, calibration_key, machine_file, read_machine, write_machine
 from cachemend.repair_core.prefilling import extend
 from cachemend.repair_core.relevance import embedding_relevance
-from cachemend.repair_core.rotary import Rotation, rotation_plan
+from cachemend.repair_core.rotary import cache_rotations
+from cachemend.repair_core.rotation import Rotation
 from cachemend.repair_core.shapes import Shapes, decoder_layers, first_layers, linear_flops, model_shapes
 from cachemend.repair_core.text import Span
 from cachemend.repair_core.timing import synchronize
@@ -112,7 +113,7 @@ def calibrate(model: nn.Module) -> Machine:
     Raises:
         Refused: a model that repair or Shift does not support.
     """
-    rotation = rotation_plan(model)[0]
+    rotation = cache_rotations(model)[0].keys
     with model_lock(model), torch.no_grad():
         bench = _bench(model)
         (traversal,) = bench.seconds(bench.stock(1, 0, 0))

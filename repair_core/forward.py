@@ -14,7 +14,9 @@ from transformers.cache_utils import Cache
 
 def base_model(model: nn.Module) -> nn.Module:
     """The decoder without its language-model head."""
-    base: nn.Module = getattr(model, "base_model", model)
+    # An adapter's wrapper calls the model it wraps its base model.
+    inner: nn.Module = model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]
+    base: nn.Module = getattr(inner, "base_model", inner)
     return base
 
 

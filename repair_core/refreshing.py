@@ -17,15 +17,15 @@ from cachemend.repair_core.caches import (
     marked_cache,
     read_rows,
 )
-from cachemend.repair_core.errors import InputError, Refused, nearest
+from cachemend.repair_core.errors import InputError, nearest
 from cachemend.repair_core.executors import get_executor
 from cachemend.repair_core.intervals import Positions, check_positions, maximal_intervals
 from cachemend.repair_core.ledger import RowState
+from cachemend.repair_core.pinning import pinned_frequencies
 from cachemend.repair_core.prefilling import TokenIds, as_batch
+from cachemend.repair_core.proving import prove_refresh
 
 ATTENTIONS = ("sdpa",)
-# Flash kernels ignore a ready-made mask and read scattered positions as several packed sequences.
-_FLASH = "flash"
 
 
 def refresh(
@@ -74,10 +74,9 @@ def refresh(
     ledger.require_computed("this refresh", but=where)
     n_intervals = max(len(maximal_intervals(row)) for row in where.numpy()) if where.numel() else 0
     chosen = get_executor(executor, n_intervals)
-    if executor == "one-shot" and _FLASH in str(getattr(model.config, "_attn_implementation", "")):
-        raise Refused("flash attention takes no 4D mask; load the model with sdpa or eager attention for one-shot")
     if where.numel():
-        with torch.no_grad():
+        prove_refresh(model)
+        with torch.no_grad(), pinned_frequencies(model, length):
             out: Sequence[Rows] = chosen.run(model, rows, ids, where, in_place)
         ledger = ledger.refreshed(where)
         if not chosen.repairs:

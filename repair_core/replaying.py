@@ -9,6 +9,7 @@ from cachemend.repair_core.caches import RepairedCache, Rows, ledger_of, marked_
 from cachemend.repair_core.edits import Edit, require_equal_lengths
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.ledger import RowState
+from cachemend.repair_core.pinning import check_same_frequencies
 from cachemend.repair_core.prefilling import as_batch, extend
 from cachemend.repair_core.shifting import read_original
 
@@ -33,6 +34,7 @@ def replay(model: nn.Module, cache: Cache, edit: Edit | Sequence[Edit]) -> Repai
     batch = rows[0].keys.shape[0]
     if len(edits) != batch:
         raise InputError(f"the cache holds {batch} sequences; give one edit for each, not {len(edits)}")
+    check_same_frequencies(model, len(edits[0].original_ids), length)
     known = ledger_of(cache, batch, len(edits[0].original_ids), unmarked=RowState.VALID).cut(prefix)
     known.require_computed("replay")
     kept = [Rows(keys[:, :, :prefix].clone(), values[:, :, :prefix].clone()) for keys, values in rows]

@@ -49,21 +49,6 @@ def cache_rotations(model: nn.Module) -> tuple[LayerRotations, ...]:
     return _plans[model]
 
 
-def rotation_plan(model: nn.Module) -> tuple[Rotation, ...]:
-    """Return the rotation of every layer's keys.
-
-    Raises:
-        Refused: as `cache_rotations`, and where the rotated part of the keys is not stored with the keys.
-    """
-    plan = cache_rotations(model)
-    if any(layer.values.inv_freq is not None for layer in plan):
-        raise Refused(
-            f"model type {text_config(model).model_type!r} caches latents and keeps the rotated part of its keys "
-            "apart (latent attention); its cached keys cannot be read without positions"
-        )
-    return tuple(layer.keys for layer in plan)
-
-
 def relative_error(guess: torch.Tensor, truth: torch.Tensor) -> float:
     """Median over rows [..., n, width] of max|difference| / max|truth|.
 

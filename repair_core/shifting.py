@@ -11,7 +11,7 @@ from cachemend.repair_core.caches import RepairedCache, Rows, ledger_of, marked_
 from cachemend.repair_core.edits import Edit
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.ledger import RowState
-from cachemend.repair_core.rotary import Rotation, rotation_plan
+from cachemend.repair_core.rotary import Rotation, cache_rotations
 
 
 def shift(model: nn.Module, cache: Cache, edit: Edit) -> RepairedCache:
@@ -33,13 +33,13 @@ def shift(model: nn.Module, cache: Cache, edit: Edit) -> RepairedCache:
         Refused: the model's positions cannot be moved.
         InputError: the cache's length is not that of the original context.
     """
-    rows, plan = read_original(cache, edit), rotation_plan(model)
+    rows, plan = read_original(cache, edit), cache_rotations(model)
     if len(rows) != len(plan):
         raise InputError(f"the cache has {len(rows)} layers; the model has {len(plan)}")
     segments = retained_segments(edit)
     shifted = [
-        Rows(_moved(keys, edit, segments, rotation), _moved(values, edit, segments, None))
-        for (keys, values), rotation in zip(rows, plan, strict=True)
+        Rows(_moved(keys, edit, segments, turn.keys), _moved(values, edit, segments, turn.values))
+        for (keys, values), turn in zip(rows, plan, strict=True)
     ]
     batch, _, length, _ = rows[0].keys.shape
     return marked_cache(shifted, ledger_of(cache, batch, length, unmarked=RowState.VALID).edited(edit))

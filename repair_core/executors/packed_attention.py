@@ -128,7 +128,7 @@ class PackedPlan:
         kv_heads = key.shape[1]
         fold = heads // kv_heads
         # The query heads of one K/V head become further rows, so K and V are not repeated.
-        folded = query.view(batch, kv_heads, fold, count, width).transpose(2, 3).reshape(batch, kv_heads, -1, width)
+        folded = query.reshape(batch, kv_heads, fold, count, width).transpose(2, 3).reshape(batch, kv_heads, -1, width)
         parts = []
         for group, mask in zip(self._groups[window], self._masks_for(window, fold, query), strict=True):
             rows = folded[:, :, group.start * fold : group.stop * fold]

@@ -40,7 +40,7 @@ def hidden_norms(model: nn.Module, token_ids: Sequence[int]) -> Scores:
 
 def _layers(base: nn.Module) -> list[nn.Module]:
     depth = text_config(base).num_hidden_layers
-    for child in base.children():
+    for child in base.modules():
         if isinstance(child, nn.ModuleList) and len(child) == depth:
             return list(child)
     raise Refused(

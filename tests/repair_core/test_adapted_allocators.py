@@ -15,7 +15,8 @@ from cachemend.repair_core.allocators.base import top
 from cachemend.repair_core.allocators.speccache import complete, normalised, owners, smooth_spans
 from cachemend.repair_core.caches import read_rows
 from cachemend.repair_core.models import load_tokenizer
-from cachemend.repair_core.rotary import rotation_plan
+from cachemend.repair_core.rotary import cache_rotations
+from cachemend.repair_core.rotation import Rotation
 from cachemend.repair_core.signals import observing
 from cachemend.repair_core.signals.hidden_norms import hidden_norms
 from cachemend.repair_core.text import Span
@@ -26,7 +27,6 @@ from support.tiny_models import BY_NAME, MATRIX, Tiny, build
 
 PREFIX, DELETED, SUFFIX, QUERY = 21, 6, 71, 5
 SCORED = ("prophetkv", "infoflow", "cache-craft", "cacheblend", "a3", "cachetune", "clean-state-oracle")
-MOVABLE = [tiny for tiny in MATRIX if tiny.model_type != "gpt2"]
 
 
 def _context(model: nn.Module, seed: int = 0) -> RepairContext:
@@ -56,29 +56,37 @@ def _expected(context: RepairContext, name: str) -> np.ndarray:
     if name == "clean-state-oracle":
         return adapted.clean_state_signal(model, _rows(context), p, s)
     keys, values = [], []
-    for (k, v), rotation in zip(_rows(context), rotation_plan(model), strict=True):
-        suffix = k[0, :, PREFIX:].double().numpy()
-        if rotation.inv_freq is not None:
-            where = range(PREFIX, PREFIX + SUFFIX)
-            suffix = _unrotate(suffix, where, rotation.inv_freq.numpy(), rotation.layout, rotation.tail, model)
-        keys.append(suffix)
-        values.append(v[0, :, PREFIX:].double().numpy())
+    for layer, (rows, turn) in enumerate(zip(_rows(context), cache_rotations(model), strict=True)):
+        bare = [
+            _bare(stored[0, :, PREFIX:].double().numpy(), rotation, _scale(model, layer))
+            for stored, rotation in zip(rows, turn, strict=True)
+        ]
+        keys.append(bare[0])
+        values.append(bare[1])
     return signals.cachetune_scores(keys, values)
 
 
-def _unrotate(
-    keys: np.ndarray, where: range, freq: np.ndarray, layout: str, tail: bool, model: nn.Module
-) -> np.ndarray:
-    """The oracle knows the half layout at the front; other layouts are reordered to it first."""
-    width = 2 * len(freq)
-    order = np.arange(keys.shape[-1])
-    if tail:
+def _scale(model: nn.Module, layer: int) -> float:
+    """The attention scaling that the model's rotary embedding multiplies into this layer's keys."""
+    rotary = next(module for name, module in model.named_modules() if name.endswith("rotary_emb"))
+    kind = (getattr(model.config, "layer_types", None) or [""] * 9)[layer]  # type: ignore[union-attr]
+    return float(getattr(rotary, f"{kind}_attention_scaling", getattr(rotary, "attention_scaling", 1.0)))
+
+
+def _bare(rows: np.ndarray, rotation: Rotation, scale: float) -> np.ndarray:
+    """Rows without their positions. The oracle knows the half layout at the front; others are reordered to it."""
+    if rotation.inv_freq is None:
+        return rows
+    frequencies = rotation.inv_freq.numpy()
+    width = 2 * len(frequencies)
+    order = np.arange(rows.shape[-1])
+    if rotation.tail:
         order = np.roll(order, width)
-    if layout == "interleaved":
+    if rotation.layout == "interleaved":
         order[:width] = np.concatenate((order[:width][0::2], order[:width][1::2]))
-    scale = float(getattr(model.base_model.rotary_emb, "attention_scaling", 1.0))  # type: ignore[union-attr]
-    out = np.empty_like(keys)
-    out[..., order] = signals.unrotate_half(keys[..., order], list(where), freq.tolist(), scale)
+    where = list(range(PREFIX, PREFIX + SUFFIX))
+    out = np.empty_like(rows)
+    out[..., order] = signals.unrotate_half(rows[..., order], where, frequencies.tolist(), scale)
     return out
 
 
@@ -96,7 +104,7 @@ def _scores(context: RepairContext, name: str, monkeypatch: pytest.MonkeyPatch) 
     return seen[0]
 
 
-@pytest.mark.parametrize("tiny", MOVABLE, ids=lambda tiny: tiny.name)
+@pytest.mark.parametrize("tiny", MATRIX, ids=lambda tiny: tiny.name)
 def test_scores_and_sets_equal_the_oracle(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     context = _context(build(tiny))
     for name in SCORED:

@@ -6,7 +6,8 @@ from transformers import DynamicCache
 from cachemend.repair_core import Deletion, InputError, Refused, prefill, shift
 from cachemend.repair_core import rotary as rotary_module
 from cachemend.repair_core.caches import read_rows
-from cachemend.repair_core.rotary import Rotation, cache_rotations, rotation_plan
+from cachemend.repair_core.rotary import cache_rotations
+from cachemend.repair_core.rotation import Rotation
 
 from support.tiny_models import BY_NAME, VOCABULARY, Tiny, build
 
@@ -14,14 +15,18 @@ IDS = np.random.default_rng(0).integers(3, VOCABULARY, 40).tolist()
 DELETION = Deletion(prefix_ids=IDS[:10], deleted_ids=IDS[10:15], suffix_ids=IDS[15:])
 
 
+def _key_rotations(name: str) -> list[Rotation]:
+    return [layer.keys for layer in cache_rotations(build(BY_NAME[name]))]
+
+
 def test_the_probe_finds_layouts_partial_dims_and_layers_without_positions() -> None:
-    llama = rotation_plan(build(BY_NAME["llama"]))
+    llama = _key_rotations("llama")
     assert {(r.layout, r.tail, r.inv_freq.numel()) for r in llama} == {("half", False, 8)}
-    glm = rotation_plan(build(BY_NAME["glm4"]))
+    glm = _key_rotations("glm4")
     assert {(r.layout, r.tail, r.inv_freq.numel()) for r in glm} == {("interleaved", False, 4)}
-    assert [r.inv_freq is None for r in rotation_plan(build(BY_NAME["smollm3"]))] == [False] * 3 + [True]
+    assert [r.inv_freq is None for r in _key_rotations("smollm3")] == [False] * 3 + [True]
     # Gemma3's sliding and full layers turn at different rates.
-    gemma = rotation_plan(build(BY_NAME["gemma3"]))
+    gemma = _key_rotations("gemma3")
     assert not torch.equal(gemma[0].inv_freq, gemma[1].inv_freq)
 
 
@@ -30,8 +35,8 @@ def test_the_probe_runs_once_per_model(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     real = rotary_module._probe
     monkeypatch.setattr(rotary_module, "_probe", lambda m: calls.append(m) or real(m))
-    rotation_plan(model)
-    rotation_plan(model)
+    cache_rotations(model)
+    cache_rotations(model)
     assert len(calls) == 1
 
 
@@ -96,8 +101,6 @@ def test_latent_attention_turns_what_lies_beside_the_latents() -> None:
     assert {(layer.keys.inv_freq is None, layer.values.inv_freq.numel()) for layer in cache_rotations(model)} == {
         (True, 4)
     }
-    with pytest.raises(Refused, match="latent attention"):
-        rotation_plan(model)
 
 
 def test_a_model_that_turns_the_other_way() -> None:
