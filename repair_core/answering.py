@@ -1,7 +1,7 @@
 """Query processing and greedy answers from one cache, or from many at once."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,9 +9,10 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache
 
+from cachemend.repair_core.architecture import caches_latents
 from cachemend.repair_core.batches import Batch, JoinedBatch, SharedBatch
-from cachemend.repair_core.caches import RepairedCache, Rows, read_rows
-from cachemend.repair_core.deltas import Delta
+from cachemend.repair_core.caches import RepairedCache, Rows, clone_rows, plain_cache, read_rows
+from cachemend.repair_core.deltas import Delta, apply_delta
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.memory import batch_bytes
 from cachemend.repair_core.prefilling import as_batch
@@ -107,6 +108,8 @@ def answer_deltas(
     Equal to `answer_batch` over the whole caches, in FP32 up to rounding, without making them.
     """
     _check(query_ids, continuations)
+    if caches_latents(model):
+        return _answer_whole(model, base, deltas, query_ids, max_new_tokens, stop_ids, continuations)
     room = len(query_ids) + max([max_new_tokens, *map(len, continuations)])
     order = sorted(range(len(deltas)), key=lambda index: len(deltas[index].positions))
     out: dict[int, Answer] = {}
@@ -121,6 +124,20 @@ def answer_deltas(
         answers = _answers(batch, query_ids, max_new_tokens, stop_ids, continuations)
         out |= dict(zip(together, answers, strict=True))
     return [out[index] for index in range(len(deltas))]
+
+
+def _answer_whole(model: nn.Module, base: Sequence[Rows], deltas: Sequence[Delta], *options: Any) -> list[Answer]:
+    """The same over whole caches: what latent attention caches is not what it attends to."""
+    size = max(1, batch_bytes(base[0].keys.device) // sum(keys.nbytes + values.nbytes for keys, values in base))
+    out: list[Answer] = []
+    for start in range(0, len(deltas), size):
+        caches = []
+        for delta in deltas[start : start + size]:
+            rows = clone_rows(base)
+            apply_delta(rows, delta, 0)
+            caches.append(plain_cache(rows))
+        out += answer_batch(model, caches, *options)
+    return out
 
 
 def _check(query_ids: Sequence[int], continuations: Sequence[Sequence[int]]) -> None:

@@ -67,6 +67,11 @@ def _only_type(sliding: int | None, chunk: int | None) -> str:
     return "sliding_attention" if sliding else "chunked_attention" if chunk else "full_attention"
 
 
+def caches_latents(model: nn.Module) -> bool:
+    """Whether attention expands what is cached into the keys and values it reads (latent attention)."""
+    return bool(getattr(text_config(model), "kv_lora_rank", None))
+
+
 def rope_types(model: nn.Module) -> tuple[str, ...]:
     """The rotary scaling types in use, e.g. ``("default",)``; several where layer types differ."""
     parameters = getattr(text_config(model), "rope_parameters", None) or {}

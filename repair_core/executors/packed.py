@@ -99,7 +99,7 @@ class ScatterLayer(DynamicLayer):
 
 def _hooked(base: nn.Module) -> bool:
     """Whether something acts after a module's forward (FSDP, accelerate); ending the traversal would skip it."""
-    return any(module._forward_hooks or hasattr(module, "_hf_hook") for module in base.modules())
+    return any(module._forward_hooks or "_hf_hook" in vars(module) for module in base.modules())
 
 
 def _attention(

@@ -9,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from cachemend.repair_core import Deletion, LoadedModel, RepairContext, Tokens, allocate, load_model
+from cachemend.repair_core import (
+    Change,
+    Deletion,
+    Edits,
+    LoadedModel,
+    RepairContext,
+    Tokens,
+    allocate,
+    load_model,
+    refresh,
+)
 from cachemend.repair_core.allocators import names
 from cachemend.repair_core.allocators.base import top
 from cachemend.repair_core.allocators.speccache import complete, normalised, owners, smooth_spans
@@ -237,3 +247,45 @@ def test_an_auxiliary_model_with_another_tokenizer_scores_the_same_text(loaded: 
 
 def test_all_fourteen_are_registered_once() -> None:
     assert len(names()) == len(set(names())) == 14
+
+
+def _edits() -> Edits:
+    ids = torch.randint(3, 200, (98,), generator=torch.Generator().manual_seed(3)).tolist()
+    return Edits(
+        original_ids=ids,
+        changes=(
+            Change(start=20, stop=26),
+            Change(start=40, stop=42, replacement_ids=(9, 8, 7)),
+            Change(start=70, stop=71),
+        ),
+    )
+
+
+def test_inserted_tokens_are_computed_before_a_query_looks_at_them() -> None:
+    model, edit, query = build(BY_NAME["llama"]), _edits(), [5, 6, 7, 8]
+    context = RepairContext(model, None, edit, "", query_ids=query)  # type: ignore[arg-type]
+    ready = refresh(model, context.shifted, edit.edited_ids, edit.inserted_positions)
+    rows = [(layer.keys, layer.values) for layer in read_rows(ready)]
+    seen = adapted.query_attention(model, rows, query)
+    expected = seen.mean(axis=(0, 1, 2))[edit.suffix_positions]
+    np.testing.assert_allclose(context.query_attention.mean[edit.suffix_positions], expected, atol=1e-6)
+    assert (
+        allocate("prophetkv", context, Tokens(5)).tolist() == edit.suffix_positions[signals.top(expected, 5)].tolist()
+    )
+
+
+def test_several_deletions_count_all_deleted_keys() -> None:
+    model, edit = build(BY_NAME["llama"]), _edits()
+    context = RepairContext(model, None, edit, "", query_ids=[5])  # type: ignore[arg-type]
+    attention = adapted.visible_attention(model, [], edit.original_ids, 0)
+    mass = attention[:, :, :, edit.deleted_positions].sum(axis=3).mean(axis=(0, 1))
+    np.testing.assert_allclose(context.deleted_mass, mass[edit.suffix_original_positions], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [n for n in names() if n not in ("speccache", "bm25-units", "random-units", "sur")])
+def test_every_signal_takes_several_edits(name: str) -> None:
+    edit = _edits()
+    context = RepairContext(build(BY_NAME["llama"]), None, edit, "", query_ids=[5, 6])  # type: ignore[arg-type]
+    chosen = allocate(name, context, Tokens(7))
+    assert len(chosen) == 7
+    assert set(chosen) <= set(edit.suffix_positions)
