@@ -182,7 +182,9 @@ def _packed_attention(bench: _Bench, curve: dict[int, float], traversal: float, 
     rows, shapes, equations, targets = 64, bench.shapes, [], []
     layers = bench.affordable(2 * curve[rows])
     lengths = (256, 2 * HISTORY)
-    times = bench.seconds(*(bench.packed(rows, length, layers) for length in lengths))
+    # A packed refresh ends at the keys and values of its last layer, so one more than is paid for takes part.
+    traversed = min(layers + 1, shapes.layers)
+    times = bench.seconds(*(bench.packed(rows, length, traversed) for length in lengths))
     products = traversal + curve[rows] * bench.average_layers(layers)
     for length, seconds in zip(lengths, times, strict=True):
         equations.append([shapes.packed_pairs(rows, 0, length, layers) * shapes.pair_flops, layers * rows / ROW_GROUP])

@@ -19,7 +19,7 @@ from cachemend.repair_core import (
     shift,
 )
 from cachemend.repair_core.caches import Rows, read_rows
-from cachemend.repair_core.executors import EXECUTORS
+from cachemend.repair_core.executors import REPAIRING
 from cachemend.repair_core.invariants import changed_rows
 
 
@@ -45,7 +45,7 @@ def test_executors_agree_and_batches_answer_alike(loaded: LoadedModel, case: Nia
     shifted, clean = context.shifted, prefill(model, deletion.edited_ids)
     assert _worst(read_rows(shifted)[:1], read_rows(clean)[:1]) <= 1e-5
     positions = allocate("dense-tokens", context, 10)
-    caches = [refresh(model, shifted, deletion.edited_ids, positions, executor=name) for name in EXECUTORS]
+    caches = [refresh(model, shifted, deletion.edited_ids, positions, executor=name) for name in REPAIRING]
     for cache in caches:
         assert _worst(read_rows(cache), read_rows(caches[0])) <= 1e-4
         assert set(changed_rows(read_rows(shifted), read_rows(cache))) <= set(positions.tolist())
