@@ -33,7 +33,8 @@ class AuxiliaryScores(NamedTuple):
     Attributes:
         scores: FP64 [m], one per auxiliary token that reaches into the suffix.
         spans: their characters in the edited context's text.
-        target_spans: the characters of the suffix tokens in the same text.
+        target_spans: the characters of the suffix tokens in the same text; `spans` itself where the model scores its
+            own tokens.
     """
 
     scores: Scores

@@ -34,7 +34,8 @@ class SpecCache(Allocator):
         auxiliary = context.auxiliary_scores
         scores = normalised(auxiliary.scores)
         marked = complete(scores, budget)
-        owner = owners(auxiliary.spans, auxiliary.target_spans)
+        own = auxiliary.spans is auxiliary.target_spans
+        owner = np.arange(len(scores)) if own else owners(auxiliary.spans, auxiliary.target_spans)
         wanted, strength = marked[owner], scores[owner]
         # Chosen tokens come before all others, each group by score.
         return top(strength + 2.0 * wanted, budget)
