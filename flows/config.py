@@ -128,19 +128,19 @@ class ErasingNiahConfig(BaseModel):
         return roster if self.seed is None else replace(roster, first_seed=self.seed)
 
     def check_model(self) -> None:
-        """Check that the models exist and the target holds every length; reads its configuration, not its weights.
+        """Check that the models exist and hold every length; reads its configuration, not its weights.
 
         Raises:
             InputError: an unknown model, a folder without weights, or a length the model cannot hold.
         """
-        if self.auxiliary is not None:
-            context_limit(self.auxiliary)
-        limit = context_limit(self.model, self.revision, self.trust_remote_code)
         roster = self.roster()
-        for length in roster.lengths:
-            needed = length + roster.max_new_tokens
-            if limit is not None and needed > limit:
-                raise InputError(
-                    f"length {length} and {roster.max_new_tokens} new tokens exceed the {limit} tokens that model "
-                    f"{self.model!r} holds; choose others with --set lengths=..."
-                )
+        limits = {self.model: context_limit(self.model, self.revision, self.trust_remote_code)}
+        if self.auxiliary is not None:
+            limits.setdefault(self.auxiliary, context_limit(self.auxiliary))
+        for model, limit in limits.items():
+            for length in roster.lengths:
+                if limit is not None and length + roster.max_new_tokens > limit:
+                    raise InputError(
+                        f"length {length} and {roster.max_new_tokens} new tokens exceed the {limit} tokens that model "
+                        f"{model!r} holds; choose others with --set lengths=..."
+                    )

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from cachemend.repair_core.errors import Refused
-from cachemend.repair_core.forward import base_model, cache_argument, takes
+from cachemend.repair_core.forward import base_model, cache_argument, model_lock, takes
 from cachemend.repair_core.placement import check_placement
 from cachemend.repair_core.quantized import check_quantization
 
@@ -46,7 +46,9 @@ def layer_windows(model: nn.Module) -> tuple[Window | None, ...]:
     """
     config = text_config(model)
     types = getattr(config, "layer_types", None)
-    sliding, chunk = (getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size"))
+    # Under the lock: a proof of the model shrinks its windows for a moment.
+    with model_lock(model):
+        sliding, chunk = (getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size"))
     if types is None:
         types = [_only_type(sliding, chunk)] * config.num_hidden_layers
     unknown = sorted(set(types) - set(KNOWN_LAYER_TYPES))

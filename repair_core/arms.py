@@ -29,7 +29,11 @@ class Arm:
 
     @property
     def name(self) -> str:
-        return self.allocator if self.budget is None else f"{self.allocator}@{self.budget:g}"
+        if self.budget is None:
+            return self.allocator
+        short = f"{self.budget:g}"
+        # Two budgets must not share a name.
+        return f"{self.allocator}@{short if float(short) == self.budget else repr(self.budget)}"
 
 
 def sweep_arms(allocators: Sequence[str], budgets: Sequence[float]) -> tuple[Arm, ...]:

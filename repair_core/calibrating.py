@@ -93,7 +93,7 @@ def machine_for(model: nn.Module) -> Machine:
     """The calibration of this machine for `model`, measured once per kind of model and kept as a small JSON file.
 
     Its key holds all that changes speed: device, threads, dtype, torch, attention and the layers' shapes. A file that
-    cannot be read, or holds another key, is measured again. Where the cache folder cannot be written, nothing is kept.
+    cannot be read, or holds another key, is measured again. Where it cannot be written, nothing is kept.
 
     Raises:
         Refused: a model that repair or Shift does not support.

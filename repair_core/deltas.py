@@ -6,6 +6,7 @@ Refresh in place, take the delta, restore the scratch cache; then write the delt
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from cachemend.repair_core.caches import Rows
@@ -34,7 +35,7 @@ def delta_of(rows: Sequence[Rows], positions: Sequence[int] | Positions | torch.
     batch, _, length, _ = rows[0].keys.shape
     if batch != 1:
         raise InputError(f"the cache holds {batch} sequences; a delta is of one")
-    where = torch.as_tensor(positions, dtype=torch.int64, device="cpu").clone()
+    where = torch.tensor(np.asarray(positions), dtype=torch.int64)
     check_positions(where.numpy(), length)
     return Delta(where, tuple(Rows(*(t.index_select(2, where.to(t.device)) for t in layer)) for layer in rows))
 

@@ -1,6 +1,7 @@
 """What repair, Replay and Re-prefill would cost, before paying for any of them (paper sections 13.1 to 13.4)."""
 
 from dataclasses import dataclass
+from operator import index
 from typing import NamedTuple
 
 from torch import nn
@@ -9,14 +10,15 @@ from cachemend.repair_core.architecture import check_shift
 from cachemend.repair_core.budget import Tokens, repair_budget
 from cachemend.repair_core.calibrating import machine_for
 from cachemend.repair_core.context import RepairContext
-from cachemend.repair_core.edits import Deletion
+from cachemend.repair_core.edits import Edit
 from cachemend.repair_core.errors import InputError, nearest
-from cachemend.repair_core.executors import EXECUTORS
+from cachemend.repair_core.executors import REPAIRING
 from cachemend.repair_core.executors.packed_attention import ROW_GROUP
 from cachemend.repair_core.machine import Machine
 from cachemend.repair_core.shapes import Shapes, model_shapes
 
 REPAIR, REPLAY, RE_PREFILL = "repair", "replay", "re-prefill"
+_EXECUTORS = (*REPAIRING, "auto")
 
 
 class Cost(NamedTuple):
@@ -39,9 +41,9 @@ class Estimate:
     """Predicted costs of the three ways to a usable cache of the edited context; the original cache exists.
 
     Attributes:
-        budget_rows: B, the rows that repair recomputes.
-        repair: Shift and refresh of B rows, with the choice of positions.
-        replay: recomputation of the whole suffix behind a copy of the prefix.
+        budget_rows: B, the retained rows that repair recomputes; those of inserted tokens come on top.
+        repair: Shift, refresh of the B rows and of inserted tokens, with the choice of positions.
+        replay: recomputation of everything from the first change on, behind a copy of the prefix.
         re_prefill: recomputation of the whole edited context.
         parts: the seconds of `repair`.
         advice: the fastest: "repair", "replay" or "re-prefill". The two exact ones are preferred when equally fast.
@@ -64,7 +66,7 @@ class Estimate:
 
 def estimate(
     model: nn.Module,
-    edit: Deletion | RepairContext,
+    edit: Edit | RepairContext,
     budget: float | str | Tokens = 5,
     *,
     executor: str = "packed",
@@ -78,31 +80,47 @@ def estimate(
 
     Args:
         model: a Hugging Face causal language model.
-        edit: a deletion, or a context that holds one.
+        edit: a `Deletion` or `Edits`, or a context that holds one.
         budget: percent of the retained suffix to recompute, or ``Tokens(n)``.
         executor: "packed", "interval", "direct", "one-shot" or "auto".
-        n_intervals: of the selection. It is not known before allocation; the packed and the one-shot executor
-            do not depend on it, and "auto" is taken for packed without it.
+        n_intervals: of the rows to recompute. It is not known before allocation; the packed and the one-shot
+            executor do not depend on it, and "auto" is taken for packed without it.
         in_place: refresh the shifted cache itself, as `repair` does, instead of a copy.
 
     Raises:
-        InputError: bad budget or executor, or a sequential executor without the number of intervals.
+        InputError: bad budget, executor or number of intervals, or a sequential executor without that number.
         Refused: a model that repair does not support.
     """
-    deletion = edit.deletion if isinstance(edit, RepairContext) else edit
-    rows = repair_budget(deletion.suffix_length, budget)
-    intervals = _check_executor(executor, n_intervals, rows)
+    change = edit.deletion if isinstance(edit, RepairContext) else edit
+    rows = repair_budget(change.suffix_length, budget)
+    lengths = Lengths(change.prefix_length, change.suffix_length, rows, len(change.inserted_positions))
+    intervals = _check_executor(executor, n_intervals, lengths.recomputed)
     check_shift(model)
-    lengths = Lengths(deletion.prefix_length, deletion.suffix_length, rows)
     return predict(model_shapes(model), machine_for(model), lengths, executor, intervals, in_place)
 
 
 class Lengths(NamedTuple):
-    """P, S and B in rows."""
+    """P, S and B in rows, and the inserted tokens, which have no cached row and cost no budget."""
 
     prefix: int
     suffix: int
     budget: int
+    inserted: int = 0
+
+    @property
+    def context(self) -> int:
+        """The edited context."""
+        return self.prefix + self.behind
+
+    @property
+    def behind(self) -> int:
+        """Everything from the first change on: what Replay recomputes."""
+        return self.suffix + self.inserted
+
+    @property
+    def recomputed(self) -> int:
+        """What repair recomputes."""
+        return self.budget + self.inserted
 
 
 def predict(
@@ -114,7 +132,7 @@ def predict(
     in_place: bool = True,
 ) -> Estimate:
     """The estimate as a function of shapes, calibration and lengths alone."""
-    context = lengths.prefix + lengths.suffix
+    context = lengths.context
     chosen = 0 < lengths.budget < lengths.suffix
     parts = RepairSeconds(
         signal=machine.signal * lengths.suffix if chosen else 0.0,
@@ -124,7 +142,7 @@ def predict(
     copied = lengths.prefix * shapes.kv_row_bytes / machine.copy
     costs = {
         REPLAY: Cost(
-            copied + _forward_seconds(shapes, machine, lengths.suffix, lengths.prefix), _replay_bytes(shapes, lengths)
+            copied + _forward_seconds(shapes, machine, lengths.behind, lengths.prefix), _replay_bytes(shapes, lengths)
         ),
         RE_PREFILL: Cost(
             _forward_seconds(shapes, machine, context, 0),
@@ -145,15 +163,22 @@ def predict(
 
 
 def _check_executor(executor: str, n_intervals: int | None, rows: int) -> int:
-    if executor not in (*EXECUTORS, "auto"):
-        raise InputError(f"executor {executor!r} is unknown; {nearest(executor, [*EXECUTORS, 'auto'])}")
+    if not isinstance(executor, str) or executor not in _EXECUTORS:
+        raise InputError(f"executor {executor!r} cannot be estimated; {nearest(str(executor), _EXECUTORS)}")
     if n_intervals is None:
         if executor in ("interval", "direct") and rows:
             raise InputError(f"executor {executor!r} runs once per interval; give n_intervals")
         return min(rows, 2)
-    if not 0 <= n_intervals <= rows or (rows > 0) != (n_intervals > 0):
-        raise InputError(f"n_intervals {n_intervals} is impossible with {rows} rows; give 1 to {rows}")
-    return n_intervals
+    try:
+        count = index(n_intervals)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise InputError(f"n_intervals must be a positive whole number, not {n_intervals!r}")
+    if count > rows:
+        right = f"give 1 to {rows}" if rows else "leave it out"
+        raise InputError(f"n_intervals {count} is impossible with {rows} rows; {right}")
+    return count
 
 
 def _forward_seconds(shapes: Shapes, machine: Machine, rows: int, history: int) -> float:
@@ -168,20 +193,20 @@ def _forward_seconds(shapes: Shapes, machine: Machine, rows: int, history: int) 
 def _refresh_seconds(
     shapes: Shapes, machine: Machine, lengths: Lengths, executor: str, intervals: int, in_place: bool
 ) -> float:
-    prefix, suffix, rows = lengths
-    whole = (prefix + suffix) * shapes.kv_row_bytes / machine.copy
+    prefix, rows = lengths.prefix, lengths.recomputed
+    whole = lengths.context * shapes.kv_row_bytes / machine.copy
     copied = 0.0 if in_place else whole
     if not rows:
         return copied
     if executor == "auto":
         executor = "direct" if intervals == 1 else "packed"
     if executor == "packed":
-        attention = shapes.packed_pairs(rows, prefix, suffix) * shapes.pair_flops / machine.packed
+        attention = shapes.packed_pairs(rows, prefix, lengths.behind) * shapes.pair_flops / machine.packed
         groups = shapes.layers * rows / ROW_GROUP * machine.packed_group
         return copied + machine.traversal + machine.products_seconds(rows, shapes.row_flops) + attention + groups
     if executor == "one-shot":  # its output is always a copy, and appending copies the cache once more
-        return 2 * whole + _forward_seconds(shapes, machine, rows, prefix + suffix)
-    width, history = -(-rows // intervals), prefix + max(0, suffix - rows) // 2
+        return 2 * whole + _forward_seconds(shapes, machine, rows, lengths.context)
+    width, history = -(-rows // intervals), prefix + (lengths.suffix - lengths.budget) // 2
     one = _forward_seconds(shapes, machine, width, history)
     # The interval-wise reference clones the prefix and reassembles the whole cache every time.
     return copied + intervals * (one + (1.5 * whole if executor == "interval" else 0.0))
@@ -201,32 +226,35 @@ def _activation_bytes(shapes: Shapes, rows: int, history: int) -> int:
 
 
 def _replay_bytes(shapes: Shapes, lengths: Lengths) -> int:
-    """The output, the copied prefix it grew from, and one forward of the suffix."""
-    kept = (2 * lengths.prefix + lengths.suffix) * shapes.kv_row_bytes
-    return kept + _activation_bytes(shapes, lengths.suffix, lengths.prefix)
+    """The output, the copied prefix it grew from, and one forward of what stands behind it."""
+    kept = (lengths.prefix + lengths.context) * shapes.kv_row_bytes
+    return kept + _activation_bytes(shapes, lengths.behind, lengths.prefix)
 
 
 def _repair_bytes(shapes: Shapes, lengths: Lengths, in_place: bool) -> int:
     """The shifted cache (and a copy of it), with one layer's rotation or the packed rows and their masks."""
-    prefix, suffix, rows = lengths
-    cache = (prefix + suffix) * shapes.kv_row_bytes
-    rotating = 3 * suffix * shapes.kv_row_bytes // shapes.layers
+    context, rows = lengths.context, lengths.recomputed
+    cache = context * shapes.kv_row_bytes
+    rotating = 3 * lengths.suffix * shapes.kv_row_bytes // shapes.layers
     kinds = set(shapes.windows)
-    masks = sum(
-        rows * shapes.fold * min(prefix + suffix, w.size if w else prefix + suffix) * shapes.itemsize for w in kinds
-    )
+    masks = sum(rows * shapes.fold * min(context, w.size if w else context) * shapes.itemsize for w in kinds)
     packed = rows * (4 * shapes.hidden + 3 * shapes.intermediate) * shapes.itemsize + masks
     return max(cache + rotating, (1 if in_place else 2) * cache + packed)
 
 
 def _reason(costs: dict[str, Cost], parts: RepairSeconds, lengths: Lengths, advice: str) -> str:
     times = ", ".join(f"{name} {cost.seconds * 1e3:.3g} ms" for name, cost in costs.items())
-    if advice == REPAIR:
-        return f"{lengths.budget} of {lengths.suffix} suffix rows are cheapest to repair: {times}"
-    fixed = parts.signal + parts.shift
     if advice == RE_PREFILL:
-        return f"one forward of all {lengths.prefix + lengths.suffix} rows is cheapest, and exact: {times}"
-    return (
-        f"recomputing all {lengths.suffix} suffix rows is cheapest, and exact: {times} "
-        f"(of repair, {fixed * 1e3:.3g} ms do not depend on the budget)"
-    )
+        return f"one forward of all {lengths.context} rows is cheapest, and exact: {times}"
+    if advice == REPLAY and lengths.behind:
+        return (
+            f"recomputing all {lengths.behind} rows from the first change on is cheapest, and exact: {times} "
+            f"(of repair, {(parts.signal + parts.shift) * 1e3:.3g} ms do not depend on the budget)"
+        )
+    if advice == REPLAY:
+        return f"nothing is to be recomputed; copying the {lengths.prefix} prefix rows is cheapest, and exact: {times}"
+    if not lengths.recomputed:
+        return f"nothing is to be recomputed; moving {lengths.context} rows is cheapest: {times}"
+    chosen = [f"{lengths.budget} of {lengths.suffix} suffix rows"] if lengths.budget else []
+    new = [f"{lengths.inserted} inserted rows"] if lengths.inserted else []
+    return f"{' and '.join(chosen + new)} are cheapest to repair: {times}"

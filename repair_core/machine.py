@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import exp, log
@@ -128,16 +129,13 @@ def read_machine(path: Path, key: dict[str, Any]) -> Machine | None:
 
 
 def write_machine(path: Path, key: dict[str, Any], machine: Machine) -> None:
-    """Write `machine` atomically; a cache folder that cannot be written is left alone."""
-    try:
+    """Write `machine` atomically; where that is impossible (no folder to write to, another thing at `path`), do not."""
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    except OSError:
-        return
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"key": key, "machine": asdict(machine)}, file)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump({"key": key, "machine": asdict(machine)}, file)
+            Path(temporary).replace(path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from transformers.cache_utils import DynamicCache
 from cachemend.repair_core.architecture import Window, check_capability, layer_windows, text_config
 from cachemend.repair_core.caches import Rows, read_rows
 from cachemend.repair_core.errors import Refused
-from cachemend.repair_core.forward import base_model, input_device
+from cachemend.repair_core.forward import base_model, input_device, model_lock
 from cachemend.repair_core.prefilling import extend
 
 _NUMBERED_EXPERT = re.compile(r"(?:^|.*\.)experts(?=\.\d+\.)")
@@ -77,8 +77,10 @@ def model_shapes(model: nn.Module) -> Shapes:
         Refused: a model that repair does not support, or a mixture that does not say how many experts are active.
     """
     if model not in _known:
-        check_capability(model)
-        _known[model] = _read(model)
+        # A refresh elsewhere changes attention, and a proof the windows, in the configuration read here.
+        with model_lock(model):
+            check_capability(model)
+            _known[model] = _read(model)
     return _known[model]
 
 

@@ -17,6 +17,7 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 from cachemend.repair_core.architecture import Window
 from cachemend.repair_core.caches import Rows
 from cachemend.repair_core.deltas import Delta
+from cachemend.repair_core.forward import LOST_PLAN
 
 ATTENTION_NAME = "cachemend_shared"
 # Logits computed at once: sequences x heads x queries x keys.
@@ -218,7 +219,7 @@ def _attention(
 ) -> tuple[torch.Tensor, None]:
     """The registered attention function. Query [batch, heads, n, d]; key and value hold the appended tokens."""
     if shared_rows is None:
-        raise RuntimeError("this model is decoding for another thread; call it under forward.model_lock(model)")
+        raise RuntimeError(LOST_PLAN)
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
     layer = int(module.layer_idx)  # type: ignore[arg-type]
     out = shared_rows.attend(query, Rows(key, value), layer, scale, softcap, s_aux)

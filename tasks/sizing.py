@@ -73,20 +73,27 @@ def _by_memory(have: Resources, wanted: int, model_bytes: int | None) -> int:
 
 
 def weight_bytes(spec: WorkerSpec) -> int | None:
-    """Bytes of a model's weights in memory, judged by its files; None while they are not on this machine."""
-    source = Path(resolve(spec.model))
-    folder = source if source.is_dir() else _hub_folder(spec)
+    """Bytes of the weights a worker holds, judged by their files; None while some are not on this machine."""
+    sizes = [_file_bytes(spec.model, spec.revision, spec.dtype)]
+    if spec.auxiliary is not None:
+        sizes.append(_file_bytes(spec.auxiliary, None, spec.dtype))
+    return sum(size for size in sizes if size) if all(sizes) else None
+
+
+def _file_bytes(model: str, revision: str | None, dtype: str) -> int | None:
+    source = Path(resolve(model))
+    folder = source if source.is_dir() else _hub_folder(model, revision)
     if folder is None:
         return None
     for pattern in WEIGHT_PATTERNS:
         if files := list(folder.glob(pattern)):
             size = sum(file.stat().st_size for file in files)
-            return size * 2 if spec.dtype == "float32" and not source.is_dir() else size
+            return size * 2 if dtype == "float32" and not source.is_dir() else size
     return None
 
 
-def _hub_folder(spec: WorkerSpec) -> Path | None:
+def _hub_folder(model: str, revision: str | None) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(spec.model, "config.json", revision=spec.revision)
+    found = try_to_load_from_cache(model, "config.json", revision=revision)
     return Path(found).parent if isinstance(found, str) else None

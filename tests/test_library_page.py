@@ -37,7 +37,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
 
 
-def test_the_example_runs_as_written(capsys) -> None:  # type: ignore[no-untyped-def]
+def test_the_examples_run_as_written(capsys, monkeypatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
     code = blocks("python")[0]
     assert len([line for line in code.splitlines() if line.strip()]) <= 20
     names: dict = {}
@@ -45,6 +45,13 @@ def test_the_example_runs_as_written(capsys) -> None:  # type: ignore[no-untyped
     assert len(names["said"]) == 12
     assert "Friday" in capsys.readouterr().out
     assert names["cache"].counts()["stale"] > 0
+    # The other blocks go on from it, in reading order. What they calibrate under test is not kept.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for block in blocks("python")[1:]:
+        exec(compile(block, str(PAGE), "exec"), names)
+    assert len(names["reply"].ids) == 8
+    assert names["done"].inserted.tolist() == names["several"].inserted_positions.tolist() != []
+    assert names["guess"].advice in ("repair", "replay", "re-prefill")
 
 
 def test_every_public_signature_is_listed() -> None:

@@ -7,7 +7,10 @@ from cachemend.repair_core.intervals import Positions
 
 @register
 class CacheCraft(Allocator):
-    """The tokens whose own attention fell most on the deleted keys while those were visible."""
+    """The tokens whose own attention fell most on the deleted keys while those were visible.
+
+    After a pure insertion nothing was deleted: all scores are 0, and the earliest tokens are taken.
+    """
 
     name = "cache-craft"
     signals = (Signal.DIRTY_REPLAY,)

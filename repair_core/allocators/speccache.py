@@ -24,7 +24,8 @@ class SpecCache(Allocator):
     The paper leaves the segmentation, the mapping and the order of truncation open. Here: scores are min-max
     normalised; a span grows from left to right while neighbours differ by at most 0.4, up to 16 tokens; with 70 % of
     it among the top B it is completed; a target token takes the auxiliary token that holds its middle; what exceeds
-    B loses its lowest scores, what lacks is filled by score.
+    B loses its lowest scores, what lacks is filled by score. With that order a completed span loses again what it was
+    given, so completion matters only where the auxiliary model has other tokens than the target.
     """
 
     name = "speccache"

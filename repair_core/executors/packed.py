@@ -19,7 +19,7 @@ from cachemend.repair_core.architecture import layer_windows
 from cachemend.repair_core.caches import Rows, fill
 from cachemend.repair_core.executors.base import Executor
 from cachemend.repair_core.executors.packed_attention import PackedPlan
-from cachemend.repair_core.forward import Enough, attention_function, base_model, run
+from cachemend.repair_core.forward import LOST_PLAN, Enough, attention_function, base_model, run
 
 ATTENTION_NAME = "cachemend_packed"
 
@@ -116,7 +116,7 @@ def _attention(
 ) -> tuple[torch.Tensor, None]:
     """The registered attention function. Query [batch, heads, B, d]; key and value [batch, kv heads, N, d]."""
     if packed_plan is None:
-        raise RuntimeError("this model is being refreshed by another thread; call it under forward.model_lock(model)")
+        raise RuntimeError(LOST_PLAN)
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
     out = packed_plan.attend(query, key, value, int(module.layer_idx), scale, softcap, s_aux)  # type: ignore[arg-type]
     return out, None

@@ -15,7 +15,7 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from cachemend.repair_core.architecture import Window, layer_windows
 from cachemend.repair_core.caches import Rows, fill
-from cachemend.repair_core.forward import Enough, attention_function, base_model, run
+from cachemend.repair_core.forward import LOST_PLAN, Enough, attention_function, base_model, run
 
 ATTENTION_NAME = "cachemend_observed"
 # Floats of one tile of logits: query rows of all heads times keys.
@@ -86,7 +86,7 @@ def _attention(
 ) -> tuple[torch.Tensor, None]:
     """The registered attention function. Query [batch, heads, n, d]; key and value [batch, kv heads, N, d]."""
     if observer is None:
-        raise RuntimeError("this model is being observed by another thread; call it under forward.model_lock(model)")
+        raise RuntimeError(LOST_PLAN)
     layer = int(module.layer_idx)  # type: ignore[arg-type]
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
     batch, heads, count, width = query.shape

@@ -127,6 +127,20 @@ def test_scores_and_sets_equal_the_oracle(tiny: Tiny, monkeypatch: pytest.Monkey
                 assert chosen.tolist() == signals.top(theirs, budget), (name, budget)
 
 
+@pytest.mark.parametrize("length", [2, 3, 72, 73])
+def test_every_suffix_length_keeps_its_own_bins(length: int) -> None:
+    model = build(BY_NAME["llama"])
+    ids = torch.randint(3, 200, (9 + length,), generator=torch.Generator().manual_seed(1)).tolist()
+    edit = Deletion(prefix_ids=ids[:5], deleted_ids=ids[5:9], suffix_ids=ids[9:])
+    context = RepairContext(model, None, edit, "", query_ids=[5])  # type: ignore[arg-type]
+    keys, values = [], []
+    for (k, v), turn in zip(_rows(context), cache_rotations(model), strict=True):
+        frequencies = turn.keys.inv_freq.tolist()  # type: ignore[union-attr]
+        keys.append(signals.unrotate_half(k[0, :, 5:].double().numpy(), list(range(5, 5 + length)), frequencies, 1.0))
+        values.append(v[0, :, 5:].double().numpy())
+    np.testing.assert_allclose(context.low_pass_strength, signals.cachetune_scores(keys, values), rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["llama", "gemma3", "gpt-oss"])
 def test_tiles_of_keys_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, tiled = (_context(build(BY_NAME[name])) for _ in range(2))
@@ -213,6 +227,7 @@ def test_speccache_equals_the_oracle(data: st.DataObject, length: int) -> None:
     budget = data.draw(st.integers(1, len(targets)))
     scores = normalised(norms)
     marked, owner = complete(scores, budget), owners(spans, targets)
+    assert set(np.flatnonzero(marked)) == speccache.marked_tokens(scores, budget)
     chosen = sorted(top(scores[owner] + 2.0 * marked[owner], budget).tolist())
     assert chosen == speccache.speccache_select(norms.tolist(), spans, targets, budget)
 

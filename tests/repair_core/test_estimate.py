@@ -1,20 +1,40 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 from torch import nn
+from transformers import PreTrainedTokenizerFast
 from transformers.cache_utils import DynamicCache
 
-from cachemend.repair_core import Deletion, InputError, Refused, Tokens, prefill, refresh, replay, shift
+from cachemend.repair_core import (
+    Change,
+    Deletion,
+    Edits,
+    InputError,
+    Refused,
+    RepairContext,
+    Tokens,
+    prefill,
+    refresh,
+    replay,
+    shift,
+)
+from cachemend.repair_core import shapes as shapes_module
 from cachemend.repair_core.caches import read_rows
 from cachemend.repair_core.calibrating import machine_for
+from cachemend.repair_core.edits import Edit
 from cachemend.repair_core.estimating import Estimate, Lengths, estimate, predict
-from cachemend.repair_core.machine import Machine, calibration_key, machine_file, read_machine
+from cachemend.repair_core.forward import model_lock
+from cachemend.repair_core.machine import Machine, calibration_key, machine_file, read_machine, write_machine
 from cachemend.repair_core.prefilling import extend
 from cachemend.repair_core.shapes import Shapes, first_layers, linear_flops, model_shapes
 
@@ -159,6 +179,77 @@ def test_a_budget_of_nothing_is_shift_alone() -> None:
     assert guess.repair.seconds == guess.parts.shift > 0
 
 
+@pytest.mark.parametrize(
+    ("lengths", "advice", "said"),
+    [
+        (Lengths(200, 4000, 0), "repair", "nothing is to be recomputed"),
+        (Lengths(200, 0, 0), "replay", "nothing is to be recomputed"),
+        (Lengths(200, 4000, 0, 7), "repair", "7 inserted rows are cheapest"),
+        (Lengths(200, 4000, 80), "repair", "80 of 4000 suffix rows are cheapest"),
+        (Lengths(200, 4000, 80, 7), "repair", "80 of 4000 suffix rows and 7 inserted rows are cheapest"),
+    ],
+)
+def test_the_reason_says_what_is_recomputed(lengths: Lengths, advice: str, said: str) -> None:
+    guess = predict(LARGE, COMPUTE_BOUND, lengths)
+    assert guess.advice == advice
+    assert guess.reason.startswith(said)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def inserting(prefix: int, suffix: int, count: int) -> Edits:
+    """The deletion `edit` with `count` new tokens in the middle of its suffix."""
+    ids, at = edit(prefix, suffix).original_ids, prefix + 8 + suffix // 2
+    new = Change(start=at, stop=at, replacement_ids=[5] * count)
+    return Edits(original_ids=ids, changes=[Change(start=prefix, stop=prefix + 8), new])
+
+
+def appending(length: int, count: int) -> Edits:
+    ids = edit(length, 0).edited_ids
+    return Edits(original_ids=ids, changes=[Change(start=length, stop=length, replacement_ids=[5] * count)])
+
+
+def numbers(guess: Estimate) -> list[float]:
+    return [number for cost in (guess.repair, guess.replay, guess.re_prefill) for number in cost]
+
+
+@pytest.fixture
+def calibrated(cache: Path) -> nn.Module:
+    """A model whose calibration is known instead of measured."""
+    model = build(BY_NAME["llama"])
+    key = calibration_key(model)
+    write_machine(machine_file(key), key, COMPUTE_BOUND)
+    return model
+
+
+@pytest.mark.parametrize("executor", ["packed", "interval", "direct", "one-shot", "auto"])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_inserted_tokens_are_paid_for_by_all_three(calibrated: nn.Module, executor: str, in_place: bool) -> None:
+    def guess(edited: Edit | RepairContext) -> Estimate:
+        return estimate(calibrated, edited, Tokens(12), executor=executor, n_intervals=4, in_place=in_place)
+
+    plain, more = edit(200, 400), inserting(200, 400, 300)
+    same = Edits(original_ids=plain.original_ids, changes=[Change(start=200, stop=208)])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()))
+    assert guess(same) == guess(plain)
+    assert guess(more) == guess(RepairContext(calibrated, tokenizer, more, "?"))
+    assert guess(more).budget_rows == guess(plain).budget_rows == 12
+    assert all(a > b for a, b in zip(numbers(guess(more)), numbers(guess(plain)), strict=True))
+
+
+def test_appending_is_one_forward_of_what_is_new(calibrated: nn.Module) -> None:
+    few, many = (estimate(calibrated, appending(50, count)) for count in (1, 4000))
+    assert all(a > b > 0 for a, b in zip(numbers(many), numbers(few), strict=True))
+    # As dear as recomputing as many old rows.
+    as_many = estimate(calibrated, edit(50, 4000), 100)
+    assert many.parts == as_many.parts
+    assert numbers(many)[2:] == numbers(as_many)[2:]
+
+
 def test_sequential_executors_pay_once_per_interval_and_packed_does_not() -> None:
     lengths = Lengths(500, 1500, 64)
     packed, direct, interval, one_shot = (
@@ -188,12 +279,6 @@ def test_more_rows_never_take_less_time_and_measured_counts_are_met(rows: int) -
 def test_an_impossible_calibration_is_refused(change: dict) -> None:
     with pytest.raises(InputError):
         replace(LAUNCH_BOUND, **change)
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path
 
 
 def test_a_machine_is_calibrated_once_and_again_when_its_file_is_damaged_or_stale(cache: Path) -> None:
@@ -231,6 +316,34 @@ def test_a_cache_folder_that_cannot_be_written_is_no_error(tmp_path: Path, monke
     assert min(guess.repair.seconds, guess.replay.seconds, guess.re_prefill.seconds) > 0
 
 
+def test_a_folder_at_the_files_place_is_left_there_and_nothing_is_kept(cache: Path) -> None:
+    model = build(BY_NAME["llama"])
+    path = machine_file(calibration_key(model))
+    path.mkdir(parents=True)
+    assert estimate(model, edit(20, 60)).repair.seconds > 0
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    assert path.is_dir()
+
+
+def test_shapes_are_read_while_nobody_changes_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, free = build(BY_NAME["gemma3"]), []
+
+    def watched(*args: Any) -> float:
+        def attempt() -> None:
+            if taken := model_lock(model).acquire(blocking=False):
+                model_lock(model).release()
+            free.append(taken)
+
+        other = Thread(target=attempt)
+        other.start()
+        other.join()
+        return linear_flops(*args)
+
+    monkeypatch.setattr(shapes_module, "linear_flops", watched)
+    model_shapes(model)
+    assert free == [False]
+
+
 def test_bad_input_is_refused_before_anything_is_measured(cache: Path) -> None:
     model = build(BY_NAME["llama"])
     for budget in (-1, 101, "many"):
@@ -245,24 +358,35 @@ def test_bad_input_is_refused_before_anything_is_measured(cache: Path) -> None:
     dynamic = build(replace(BY_NAME["llama"], overrides=rope("dynamic", factor=2.0)))
     with pytest.raises(Refused, match="rope_type 'dynamic'"):
         estimate(dynamic, edit(20, 60))
+    for executor in ("bottom-right", None, 3, ["packed"]):
+        with pytest.raises(InputError, match="known: auto, direct, interval, one-shot, packed") as caught:
+            estimate(model, edit(20, 60), executor=executor)
+        assert "\n" not in str(caught.value)
+    for count in (0, -1, 1.5, 2.0, "2"):
+        for budget in (0, 5):
+            with pytest.raises(InputError, match="n_intervals must be a positive whole number"):
+                estimate(model, edit(20, 60), budget, n_intervals=count)
+    with pytest.raises(InputError, match="n_intervals 1 is impossible with 0 rows; leave it out"):
+        estimate(model, edit(20, 60), 0, n_intervals=1)
     assert not list(cache.rglob("*.json"))
 
 
-def test_predicted_bytes_are_those_that_torch_allocates() -> None:
+@pytest.mark.parametrize("change", [edit(700, 500), inserting(700, 500, 300)], ids=["deletion", "insertion"])
+def test_predicted_bytes_are_those_that_torch_allocates(change: Edit) -> None:
     # Large enough that rows, not bookkeeping, decide.
     sizes = {"hidden_size": 96, "intermediate_size": 192, "max_position_embeddings": 2048}
     model = build(replace(BY_NAME["llama"], overrides={**COMMON, **sizes}))
-    deletion = edit(700, 500)
-    dirty = prefill(model, deletion.original_ids)
-    where = list(range(700, 1200, 5))
+    dirty = prefill(model, change.original_ids)
+    chosen, inserted = change.suffix_positions[::5], change.inserted_positions
+    where = sorted({*chosen, *inserted})
 
     def repaired() -> object:
-        return refresh(model, shift(model, dirty, deletion), deletion.edited_ids, where, in_place=True)
+        return refresh(model, shift(model, dirty, change), change.edited_ids, where, in_place=True)
 
-    guess = predict(model_shapes(model), LAUNCH_BOUND, Lengths(700, 500, len(where)))
+    guess = predict(model_shapes(model), LAUNCH_BOUND, Lengths(700, 500, len(chosen), len(inserted)))
     for cost, function in (
         (guess.repair, repaired),
-        (guess.replay, lambda: replay(model, dirty, deletion)),
-        (guess.re_prefill, lambda: prefill(model, deletion.edited_ids)),
+        (guess.replay, lambda: replay(model, dirty, change)),
+        (guess.re_prefill, lambda: prefill(model, change.edited_ids)),
     ):
         assert cost.bytes == pytest.approx(oracle.peak_allocated(function), rel=0.15)

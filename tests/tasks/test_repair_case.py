@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from cachemend.datasets.niah import build_niah
 from cachemend.datasets.niah_case import NiahCase
@@ -54,6 +55,19 @@ def _run(loaded: LoadedModel, case: NiahCase, arms: Any) -> list[dict[str, Any]]
     )
 
 
+def _contexts(case: NiahCase) -> dict[str, tuple[int, ...]]:
+    return {"dirty": case.deletion.original_ids, "clean": case.deletion.edited_ids}
+
+
+def _logprob(loaded: LoadedModel, context: tuple[int, ...], case: NiahCase) -> float:
+    """Mean log-probability of the deleted value, from one plain forward without any cache."""
+    value = torch.tensor(case.deleted_value_ids)
+    with torch.no_grad():
+        logits = loaded.model(torch.tensor([[*context, *case.query_ids, *case.deleted_value_ids]])).logits[0].double()
+    scores = logits[-len(value) - 1 : -1].log_softmax(-1)
+    return float(scores.gather(1, value[:, None]).mean())
+
+
 def test_every_arm_alone_says_the_same(loaded: LoadedModel, case: NiahCase) -> None:
     together = _run(loaded, case, ARMS)
     for arm, row in zip(ARMS, together, strict=True):
@@ -81,6 +95,12 @@ def test_records_say_what_was_done(loaded: LoadedModel, case: NiahCase) -> None:
         assert row["input_unchanged"]
         assert row["positions_exact"]
         assert row["unselected_bit_identical"]
+    for name in names():
+        budgets = [rows[f"{name}@{budget}"]["t_signal"] for budget in (2, 20)]
+        assert budgets[0] == budgets[1], name  # every arm is charged the whole signal, whoever computed it
+        assert (budgets[0] > 0) == (name != "legolink"), name
+    assert rows["prophetkv@2"]["t_signal"] == rows["infoflow@2"]["t_signal"]
+    assert rows["re-prefill"]["leakage"] == pytest.approx(0, abs=1e-4)
     assert rows["re-prefill"]["tv_to_clean"] == pytest.approx(0, abs=1e-6)
     assert rows["re-prefill"]["nr_tv"] == pytest.approx(1, abs=1e-5)
     assert rows["dirty"]["nr_tv"] == pytest.approx(0, abs=1e-5)
@@ -89,6 +109,9 @@ def test_records_say_what_was_done(loaded: LoadedModel, case: NiahCase) -> None:
     stale = answer(loaded.model, shift(loaded.model, dirty, case.deletion), case.query_ids, 8)
     clean = answer(loaded.model, prefill(loaded.model, case.deletion.edited_ids), case.query_ids, 8)
     assert rows["shift"]["answer_ids"] == list(stale.ids)
+    leaked = {name: _logprob(loaded, ids, case) for name, ids in _contexts(case).items()}
+    assert rows["dirty"]["deleted_logprob"] == pytest.approx(leaked["dirty"], abs=1e-3)
+    assert rows["dirty"]["leakage"] == pytest.approx(leaked["dirty"] - leaked["clean"], abs=1e-3)
     assert rows["shift"]["tv_to_clean"] == pytest.approx(stats_oracle.tv(stale.first, clean.first), abs=1e-5)
 
 
@@ -108,6 +131,14 @@ def test_equal_supports_share_one_refresh(loaded: LoadedModel, case: NiahCase, m
     assert len(calls) == 1
     assert rows[0]["answer_ids"] == rows[1]["answer_ids"]
     assert rows[0]["t_refresh"] == rows[1]["t_refresh"]
+
+
+def test_budgets_that_print_alike_stay_apart(loaded: LoadedModel, case: NiahCase) -> None:
+    suffix = case.deletion.suffix_length
+    exact = 300 / suffix
+    close = [Arm(allocator="dense-tokens", budget=exact * (1 + sign * 1e-9)) for sign in (-1, 1)]
+    assert len({arm.name for arm in close}) == 2
+    assert [len(row["positions"]) for row in _run(loaded, case, close)] == [3, 4]
 
 
 def test_one_arm_fails_alone(loaded: LoadedModel, case: NiahCase, broken_allocator: str) -> None:

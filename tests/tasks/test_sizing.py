@@ -50,5 +50,7 @@ def test_weights_are_judged_by_their_files(tmp_path: Path) -> None:
     folder = save_tiny(tmp_path / "model")
     size = weight_bytes(WorkerSpec(model=str(folder), max_new_tokens=1, score_rule="niah-list-v1"))
     assert size == (folder / "model.safetensors").stat().st_size
+    both = WorkerSpec(model=str(folder), auxiliary=str(folder), max_new_tokens=1, score_rule="niah-list-v1")
+    assert weight_bytes(both) == 2 * size
     absent = WorkerSpec(model="nobody/nothing", max_new_tokens=1, score_rule="niah-list-v1")
     assert weight_bytes(absent) is None

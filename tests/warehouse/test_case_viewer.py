@@ -1,12 +1,14 @@
 """The case viewer: what the page carries of every case, and what a browser makes of it."""
 
 import base64
+import itertools
 import json
 import re
 import shutil
 import subprocess
 import zlib
 from collections.abc import Iterable
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ import pytest
 
 from cachemend.repair_core.arms import sweep_arms
 from cachemend.warehouse.report import write_report
+from cachemend.warehouse.report.case_data import case_data
 from cachemend.warehouse.report.rows import read_groups
-from cachemend.warehouse.report.texts import Texts
+from cachemend.warehouse.report.texts import CaseText, Texts
 from cachemend.warehouse.report.viewer import Viewer, viewer
 
 from support.case_texts import DELETED, GOLD, QUERY, case_file_entry, tokens, write_case_rows, write_cohort_file
@@ -108,6 +111,22 @@ def test_texts_and_token_places(tmp_path: Path) -> None:
         assert [case["text"][start:stop] for start, stop in case["marks"]] == [GOLD]
         [(first, stop)] = case["goldTokens"]
         assert wanted[first:stop] == [f" {GOLD}"]
+
+
+def test_gold_tokens_are_those_that_hold_a_character_of_the_value(tmp_path: Path) -> None:
+    """Every way to cut a short text into tokens, so that some end or begin just where the value does."""
+    text, gold, empty = "at 41.", "41", 3
+    write_results(tmp_path, Setup(arms=ARMS[:1], cases=cases(1)))
+    [[row]] = read_groups(tmp_path).values()
+    for cuts in itertools.product((False, True), repeat=len(text) - 1):
+        inner = [at for at, cut in enumerate(cuts, start=1) if cut]
+        for stops in ([*inner, len(text)], sorted([*inner, empty, empty, len(text)])):
+            owner = [token for token, (a, b) in enumerate(itertools.pairwise([0, *stops])) for _ in range(a, b)]
+            begin = text.index(gold)
+            holding = owner[begin : begin + len(gold)]
+            known = replace(row, gold=[gold], n_tokens=len(stops))
+            found = case_data([known], CaseText(context=text, stops=stops), {row.allocator: 0})
+            assert found["goldTokens"] == [(min(holding), max(holding) + 1)], stops
 
 
 def test_strata_and_lengths_order_the_cases(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cachemend.repair_core.arms import sweep_arms
+from cachemend.repair_core.executors import EXECUTORS, REPAIRING
 from cachemend.warehouse import store
 from cachemend.warehouse.parts import write_part
 from cachemend.warehouse.published import NIAH_CASES, published
@@ -69,6 +70,18 @@ def test_settings_are_never_mixed(tmp_path: Path) -> None:
         write_part(tmp_path, "records", [record(**change)])
     rows = store.query(tmp_path, "SELECT n, experiment FROM allocation_geometry").to_pylist()
     assert rows == [{"n": 1, "experiment": "erasing-niah"}] * 4
+
+
+@pytest.mark.parametrize("view", ROLES)
+def test_an_executor_that_is_no_repair_stands_in_neither_table(tmp_path: Path, view: str) -> None:
+    for name in EXECUTORS:
+        write_part(tmp_path, "records", [record(executor=name)])
+    shown, counted = (
+        [row["executor"] for row in store.query(tmp_path, f"SELECT executor FROM {source}").to_pylist()]
+        for source in (view, "niah_sweep")
+    )
+    assert sorted(shown) == sorted(REPAIRING)
+    assert sorted(counted) == sorted(EXECUTORS)
 
 
 def test_one_join_shows_paper_and_measurement(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ _NOTES = {
     SUBJECT: "whole units by relevance",
     CONTRAST: "same scores, single tokens",
 }
+_NO_REPAIR = "Not a repair: the rows that this executor recomputes see tokens after their own."
 _SHIFT = "Shift, which corrects positions and recomputes nothing,"
 
 
@@ -50,17 +51,25 @@ def statement(identity: Identity, cohort: str | None, strata: Sequence[Stratum])
     )
 
 
-def finding(stratum: Stratum) -> str:
-    """Return the key result of a stratum; an arm that was not run is named as such."""
+def finding(stratum: Stratum, repairs: bool) -> str:
+    """Return the key result of a stratum; an arm that was not run is named as such.
+
+    Args:
+        stratum: the rows.
+        repairs: whether their executor repairs; if not, the text begins by saying so and compares no two allocators.
+    """
     budget = stratum.headline_budget
     anchors = [(ArmKey("re-prefill", None), "Re-prefill, the clean cache,"), (ArmKey("shift", None), _SHIFT)]
+    sentences = [] if repairs else [_NO_REPAIR]
+    sentences.append(_answers(stratum, anchors))
     if budget is None:
-        return f"{_answers(stratum, anchors)} No allocator was run."
+        return " ".join([*sentences, "No allocator was run."])
+    if budget != PREFERRED_BUDGET:
+        sentences.append(f"No allocator was run at {budget_label(PREFERRED_BUDGET)}.")
     subject, contrast = ArmKey(SUBJECT, budget), ArmKey(CONTRAST, budget)
-    opening = "" if budget == PREFERRED_BUDGET else f"No allocator was run at {budget_label(PREFERRED_BUDGET)}. "
-    repaired = [(subject, f"{subject.label} of the retained suffix"), (contrast, contrast.label)]
-    sentences = [_answers(stratum, anchors), opening + _answers(stratum, repaired)]
-    if subject in stratum.arms and contrast in stratum.arms:
+    sparse = [(subject, f"{subject.label} of the retained suffix"), (contrast, contrast.label)]
+    sentences.append(("" if repairs else "With such rows, ") + _answers(stratum, sparse))
+    if repairs and subject in stratum.arms and contrast in stratum.arms:
         sentences.append(_contrast(stratum, subject, contrast))
     return " ".join(sentences)
 

@@ -92,20 +92,21 @@ def group_view(
     strata = split(rows, cohort_sizes(runs, identity.cohort_digest))
     main, *controls = [_view(stratum) for stratum in strata]
     named = {run.cohort_digest: run.cohort for run in runs if run.cohort}
+    checks_paper = identity.experiment == EXPERIMENT and identity.repairs
     cohort = named.get(identity.cohort_digest) or cohorts.get(identity.cohort_digest)
     return GroupView(
         key=f"g{number}",
         identity=identity,
         cohort=cohort,
         statement=statement(identity, cohort, strata),
-        finding=finding(main.stratum),
+        finding=finding(main.stratum, identity.repairs),
         tiles=tiles(main.stratum, main.arms),
         main=main,
         controls=controls,
         figures=figures(main.stratum, main.arms),
         published=published,
-        checks_paper=identity.experiment == EXPERIMENT,
-        orderings=orderings(rows) if identity.experiment == EXPERIMENT else [],
+        checks_paper=checks_paper,
+        orderings=orderings(rows) if checks_paper else [],
         viewer=viewer(identity, rows, texts, room),
         failures=failures(rows),
         invariants=invariants(rows),

@@ -17,6 +17,8 @@ Prefill is one of them only for Re-prefill, which rebuilds the edited context; f
 
 INVARIANTS = ("input_unchanged", "positions_exact", "unselected_bit_identical")
 
+CONTROL = "bottom-right"
+"""The executor that is no repair; named here because importing the executors loads torch."""
 
 _EXPRESSIONS = {"runs": "CAST(flatten([[i.start, i.stop - i.start] for i in intervals]) AS VARCHAR) AS runs"}
 
@@ -35,6 +37,11 @@ class Identity:
     executor: str
     attention: str
     engine_version: int
+
+    @property
+    def repairs(self) -> bool:
+        """Whether recomputed rows see no token after their own; an executor whose rows do is no repair."""
+        return self.executor != CONTROL
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,5 +1,6 @@
 -- The paper's Table 12, measured: one budget spent by five rules, named as there. One row per settings, stratum,
 -- budget and rule; `arm` joins to `published`.
+-- Executor bottom-right is left out: its rows see tokens after their own, so it repairs nothing.
 SELECT
     experiment, cohort_digest, stratum, model, model_fingerprint, dtype, score_rule, decoding,
     executor, attention, engine_version, budget, allocator, role, arm,
@@ -12,6 +13,7 @@ JOIN (VALUES
     (4, 'bm25-units', 'Same-unit BM25'),
     (5, 'random-units', 'Random units')
 ) AS rules(place, allocator, role) USING (allocator)
+WHERE executor <> 'bottom-right'
 ORDER BY
     experiment, cohort_digest, stratum, model, model_fingerprint, dtype, score_rule, decoding,
     executor, attention, engine_version, budget, place
