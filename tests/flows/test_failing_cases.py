@@ -84,11 +84,11 @@ def test_a_killed_worker_costs_nothing(run, tmp_path: Path) -> None:
 
 
 def test_a_model_that_cannot_be_repaired_is_refused_in_one_line(run, tmp_path: Path) -> None:
-    model = save_tiny(tmp_path / "model", attention_chunk_size=8)
+    model = save_tiny(tmp_path / "model", attn_temperature_tuning=True)
     results = tmp_path / "results"
     ended = run(results, model=model)
     assert ended.code == 2
     assert ended.err.startswith("error: ")
     assert len(ended.err.splitlines()) == 1
-    assert "attention_chunk_size" in ended.err
+    assert "attn_temperature_tuning" in ended.err
     assert not list(results.iterdir())
