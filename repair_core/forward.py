@@ -59,12 +59,6 @@ def model_lock(model: nn.Module) -> RLock:
         return _locks.setdefault(base_model(model), RLock())
 
 
-LOST_PLAN = (
-    "its attention was called without a plan: the model's layers do not pass it on, or another thread runs the model "
-    "without holding forward.model_lock(model)"
-)
-
-
 @contextmanager
 def attention_function(model: nn.Module, name: str) -> Iterator[None]:
     """Run the decoder with the attention function registered as `name`.

@@ -10,14 +10,12 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
-from transformers import AttentionInterface
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from cachemend.repair_core.architecture import Window
 from cachemend.repair_core.caches import Rows
 from cachemend.repair_core.deltas import Delta
-from cachemend.repair_core.forward import LOST_PLAN
+from cachemend.repair_core.planned_attention import register_attention
 
 ATTENTION_NAME = "cachemend_shared"
 # Logits computed at once: sequences x heads x queries x keys.
@@ -82,37 +80,38 @@ class SharedRows:
     def attend(
         self,
         query: torch.Tensor,
-        appended: Rows,
+        key: torch.Tensor,
+        value: torch.Tensor,
         layer: int,
         scale: float,
         softcap: float | None = None,
         sinks: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Attention of every sequence. Query [batch, heads, n, d] -> [batch, heads, n, value dim].
+        """Attention of every sequence. Query [batch, heads, n, d] -> [batch, n, heads, value dim].
 
         Args:
             query: the newest n tokens.
-            appended: keys and values [batch, kv heads, t, dim] of all tokens after the shared rows.
+            key, value: [batch, kv heads, t, dim] of all tokens after the shared rows.
             layer, scale, softcap, sinks: as in `PackedPlan.attend`.
         """
         batch, heads, count, width = query.shape
-        kv_heads = appended.keys.shape[1]
+        kv_heads, appended = key.shape[1], key.shape[2]
         folded = query.reshape(batch, kv_heads, -1, width)
         window = self.windows[layer]
-        out = folded.new_empty(*folded.shape[:-1], appended.values.shape[-1])
-        for group in self._tiles(heads * count, appended.keys.shape[2]):
+        out = folded.new_empty(*folded.shape[:-1], value.shape[-1])
+        for group in self._tiles(heads * count, appended):
             at = group.members
-            logits = self._logits(group, folded[at], appended.keys[at], layer) * scale
+            logits = self._logits(group, folded[at], key[at], layer) * scale
             if softcap is not None:
                 logits = torch.tanh(logits / softcap) * softcap
-            logits = logits.unflatten(2, (-1, count)) + self._mask(group, appended.keys.shape[2], count, window)
+            logits = logits.unflatten(2, (-1, count)) + self._mask(group, appended, count, window)
             if sinks is not None:
                 column = sinks.float().view(1, kv_heads, -1, 1, 1).expand(logits.shape[0], -1, -1, count, 1)
                 seen = torch.cat((logits, column), dim=-1).softmax(dim=-1)[..., :-1]
             else:
                 seen = logits.softmax(dim=-1)
-            out[at] = self._values(group, seen.flatten(2, 3).to(query.dtype), appended.values[at], layer)
-        return out.view(batch, heads, count, -1)
+            out[at] = self._values(group, seen.flatten(2, 3).to(query.dtype), value[at], layer)
+        return out.view(batch, heads, count, -1).transpose(1, 2)
 
     def _tiles(self, rows: int, appended: int) -> Iterator[Group]:
         for group in self.groups:
@@ -205,25 +204,4 @@ def appended_cache(base: Sequence[Rows], batch: int, room: int) -> DynamicCache:
     return cache
 
 
-def _attention(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,  # noqa: ARG001  (causality follows from the positions)
-    shared_rows: SharedRows | None = None,
-    scaling: float | None = None,
-    softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
-    **_: Any,
-) -> tuple[torch.Tensor, None]:
-    """The registered attention function. Query [batch, heads, n, d]; key and value hold the appended tokens."""
-    if shared_rows is None:
-        raise RuntimeError(LOST_PLAN)
-    scale = scaling if scaling is not None else query.shape[-1] ** -0.5
-    layer = int(module.layer_idx)  # type: ignore[arg-type]
-    out = shared_rows.attend(query, Rows(key, value), layer, scale, softcap, s_aux)
-    return out.transpose(1, 2), None
-
-
-AttentionInterface.register(ATTENTION_NAME, _attention)
+register_attention(ATTENTION_NAME, "shared_rows", SharedRows.attend)

@@ -12,14 +12,14 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AttentionInterface
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from cachemend.repair_core.architecture import layer_windows
 from cachemend.repair_core.caches import Rows, fill
 from cachemend.repair_core.executors.base import Executor
 from cachemend.repair_core.executors.packed_attention import PackedPlan
-from cachemend.repair_core.forward import LOST_PLAN, Enough, attention_function, base_model, run
+from cachemend.repair_core.forward import Enough, attention_function, base_model, run
+from cachemend.repair_core.planned_attention import register_attention
 
 ATTENTION_NAME = "cachemend_packed"
 
@@ -102,24 +102,4 @@ def _hooked(base: nn.Module) -> bool:
     return any(module._forward_hooks or "_hf_hook" in vars(module) for module in base.modules())
 
 
-def _attention(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,  # noqa: ARG001  (the plan replaces it)
-    packed_plan: PackedPlan | None = None,
-    scaling: float | None = None,
-    softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
-    **_: Any,
-) -> tuple[torch.Tensor, None]:
-    """The registered attention function. Query [batch, heads, B, d]; key and value [batch, kv heads, N, d]."""
-    if packed_plan is None:
-        raise RuntimeError(LOST_PLAN)
-    scale = scaling if scaling is not None else query.shape[-1] ** -0.5
-    out = packed_plan.attend(query, key, value, int(module.layer_idx), scale, softcap, s_aux)  # type: ignore[arg-type]
-    return out, None
-
-
-AttentionInterface.register(ATTENTION_NAME, _attention)
+register_attention(ATTENTION_NAME, "packed_plan", PackedPlan.attend)

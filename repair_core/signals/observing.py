@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AttentionInterface
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from cachemend.repair_core.architecture import Window, layer_windows
 from cachemend.repair_core.caches import Rows, fill
-from cachemend.repair_core.forward import LOST_PLAN, Enough, attention_function, base_model, run
+from cachemend.repair_core.forward import Enough, attention_function, base_model, run
+from cachemend.repair_core.planned_attention import register_attention
 
 ATTENTION_NAME = "cachemend_observed"
 # Floats of one tile of logits: query rows of all heads times keys.
@@ -72,26 +72,19 @@ def passing_cache(rows: Sequence[Rows]) -> DynamicCache:
     return fill(DynamicCache(), rows, PassingLayer)
 
 
-def _attention(
-    module: nn.Module,
+def _attend(
+    observer: Observer,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attention_mask: torch.Tensor | None,  # noqa: ARG001  (causality follows from the positions)
-    observer: Observer | None = None,
-    scaling: float | None = None,
-    softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
-    **_: Any,
-) -> tuple[torch.Tensor, None]:
-    """The registered attention function. Query [batch, heads, n, d]; key and value [batch, kv heads, N, d]."""
-    if observer is None:
-        raise RuntimeError(LOST_PLAN)
-    layer = int(module.layer_idx)  # type: ignore[arg-type]
-    scale = scaling if scaling is not None else query.shape[-1] ** -0.5
+    layer: int,
+    scale: float,
+    softcap: float | None,
+    sinks: torch.Tensor | None,
+) -> torch.Tensor:
     batch, heads, count, width = query.shape
     folded = query.reshape(batch, key.shape[1], -1, count, width)
-    tiles = _Tiles(folded, key, observer.start, observer.windows[layer], scale, softcap, s_aux)
+    tiles = _Tiles(folded, key, observer.start, observer.windows[layer], scale, softcap, sinks)
     wanted = observer.wants(layer)
     observer.cells += heads * count * wanted
     out = torch.zeros(*folded.shape[:-1], value.shape[-1], dtype=torch.float32, device=value.device)
@@ -102,10 +95,10 @@ def _attention(
         out += seen.to(value.dtype) @ value[:, :, None, first:stop]
     if layer == observer.last_layer:
         raise Enough
-    return out.to(query.dtype).reshape(batch, heads, count, -1).transpose(1, 2), None
+    return out.to(query.dtype).reshape(batch, heads, count, -1).transpose(1, 2)
 
 
-AttentionInterface.register(ATTENTION_NAME, _attention)
+register_attention(ATTENTION_NAME, "observer", _attend)
 
 
 class _Tiles:
