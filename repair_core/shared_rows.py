@@ -5,7 +5,7 @@ it. Arms with equally many own rows are computed together.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -66,6 +66,8 @@ class SharedRows:
     groups: tuple[Group, ...]
     windows: tuple[Window | None, ...]
     start: int = 0
+    _masks: dict[tuple[int, Window | None], torch.Tensor] = field(default_factory=dict)
+    _masks_of: tuple[int, int, int] | None = None
 
     @classmethod
     def build(cls, base: Sequence[Rows], deltas: Sequence[Delta], windows: tuple[Window | None, ...]) -> "SharedRows":
@@ -104,7 +106,8 @@ class SharedRows:
             logits = self._logits(group, folded[at], key[at], layer) * scale
             if softcap is not None:
                 logits = torch.tanh(logits / softcap) * softcap
-            logits = logits.unflatten(2, (-1, count)) + self._mask(group, appended, count, window)
+            mask = self._mask(group, appended, count, window).to(logits.device)
+            logits = logits.unflatten(2, (-1, count)) + mask
             if sinks is not None:
                 column = sinks.float().view(1, kv_heads, -1, 1, 1).expand(logits.shape[0], -1, -1, count, 1)
                 seen = torch.cat((logits, column), dim=-1).softmax(dim=-1)[..., :-1]
@@ -136,7 +139,20 @@ class SharedRows:
         return out + second @ own + third @ tail
 
     def _mask(self, group: Group, appended: int, count: int, window: Window | None) -> torch.Tensor:
-        """Additive [members, 1, 1, n, N + B + t]: replaced rows, later tokens, and what a window hides."""
+        """Additive [members, 1, 1, n, N + B + t]: replaced rows, later tokens, and what a window hides.
+
+        Built once per forward and kept for its layers.
+        """
+        forward = (self.start, count, appended)
+        if self._masks_of != forward:
+            self._masks.clear()
+            self._masks_of = forward
+        key = (group.members.start, window)
+        if key not in self._masks:
+            self._masks[key] = self._build_mask(group, appended, count, window)
+        return self._masks[key]
+
+    def _build_mask(self, group: Group, appended: int, count: int, window: Window | None) -> torch.Tensor:
         device, length = group.hidden.device, group.hidden.shape[1]
         query = torch.arange(self.start, self.start + count, device=device)[:, None]
         tail = torch.arange(length, length + appended, device=device)
