@@ -1,5 +1,7 @@
 """Intervals: percentile bootstrap over sources (paper section 8.3) and Wilson's score interval."""
 
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ def bootstrap_mean(x: ArrayLike, replicates: int = REPLICATES, seed: int = SEED)
     Raises:
         ValueError: no values, a value that is not finite, or not one dimension.
     """
-    values = _values("x", x)
+    values = finite_values("x", x)
     return paired_bootstrap(values, np.zeros_like(values), replicates=replicates, seed=seed)
 
 
@@ -54,7 +56,7 @@ def paired_bootstrap(
     Raises:
         ValueError: no pairs, lengths that differ, a value that is not finite, or no replicates.
     """
-    left, right = _values("a", a), _values("b", b)
+    left, right = finite_values("a", a), finite_values("b", b)
     n = len(left)
     stratum = _labels("strata", strata, n, np.zeros(n, dtype=int))
     source = _labels("sources", sources, n, np.arange(n))
@@ -65,17 +67,17 @@ def paired_bootstrap(
     difference = left - right
     rng = np.random.default_rng(seed)
     totals, counts = np.zeros(replicates), np.zeros(replicates)
-    for key in range(stratum.max() + 1):
+    n_strata = stratum.max() + 1
+    for key in range(n_strata):
         inside = stratum == key
         _, member = np.unique(source[inside], return_inverse=True)
         sums = np.bincount(member, weights=difference[inside])
         sizes = np.bincount(member).astype(float)
-        rows = max(1, _DRAWS_AT_ONCE // len(sums))
-        for start in range(0, replicates, rows):
-            block = slice(start, min(start + rows, replicates))
-            drawn = rng.integers(0, len(sums), size=(block.stop - block.start, len(sums)))
+        n_sources = len(sums)
+        draws = resamples(n_sources, replicates, seed) if n_strata == 1 else _in_blocks(rng, n_sources, replicates)
+        for block, drawn in draws:
             totals[block] += sums[drawn].sum(axis=1)
-            counts[block] += sizes[drawn].sum(axis=1)
+            counts[block] += n_sources if (sizes == 1).all() else sizes[drawn].sum(axis=1)
     low, high = np.percentile(totals / counts, [2.5, 97.5], method="linear")
     return Interval(float(difference.mean()), float(low), float(high), n)
 
@@ -96,7 +98,40 @@ def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> Interva
     return Interval(point, min(max(float(low), 0.0), point), max(min(float(high), 1.0), point), n)
 
 
-def _values(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def resamples(n: int, replicates: int = REPLICATES, seed: int = SEED) -> Iterator[tuple[slice, NDArray[np.intp]]]:
+    """Yield which of `n` values each replicate of one stratum draws.
+
+    Yields:
+        the replicates as a slice of ``range(replicates)`` and their draws, shape ``[len(slice), n]``.
+    """
+    if replicates * n <= _DRAWS_AT_ONCE:
+        yield slice(0, replicates), _drawn_once(n, replicates, seed)
+    else:
+        yield from _in_blocks(np.random.default_rng(seed), n, replicates)
+
+
+@lru_cache(maxsize=4)
+def _drawn_once(n: int, replicates: int, seed: int) -> NDArray[np.intp]:
+    """Draw what `_in_blocks` would; remembered, since tables of many arms resample equally many items each time."""
+    drawn = np.random.default_rng(seed).integers(0, n, size=(replicates, n))
+    drawn.flags.writeable = False
+    return drawn
+
+
+def _in_blocks(rng: np.random.Generator, n: int, replicates: int) -> Iterator[tuple[slice, NDArray[np.intp]]]:
+    """Draw the next `replicates` rows of `n` values, as many at once as memory allows."""
+    rows = max(1, _DRAWS_AT_ONCE // n)
+    for start in range(0, replicates, rows):
+        stop = min(start + rows, replicates)
+        yield slice(start, stop), rng.integers(0, n, size=(stop - start, n))
+
+
+def finite_values(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return `values` as FP64, shape ``[n]``.
+
+    Raises:
+        ValueError: no values, a value that is not finite, or not one dimension.
+    """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; it must be one-dimensional and not empty")

@@ -80,6 +80,13 @@ def test_blocks_of_replicates_do_not_change_the_result(monkeypatch: pytest.Monke
     assert paired_bootstrap(a, b, np.arange(60) % 2, np.arange(60) // 3, replicates=1000) == whole
 
 
+def test_draws_that_are_remembered_are_those_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    values, sources = np.random.default_rng(6).random(60), np.arange(60) // 3
+    remembered = [paired_bootstrap(values, values**2, sources=s, replicates=1000) for s in (None, sources) * 2]
+    monkeypatch.setattr(module, "_DRAWS_AT_ONCE", 77)
+    assert [paired_bootstrap(values, values**2, sources=s, replicates=1000) for s in (None, sources) * 2] == remembered
+
+
 def test_placements_of_a_source_stay_together() -> None:
     """Three equal placements per source carry no more information than one."""
     difference = np.random.default_rng(5).normal(size=100)
