@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from cachemend.repair_core.arms import REFERENCES, Arm, sweep_arms
     from cachemend.repair_core.budget import Tokens, repair_budget
     from cachemend.repair_core.caches import RepairedCache, RowState
-    from cachemend.repair_core.context import RepairContext
+    from cachemend.repair_core.context import RepairContext, StaleContext
     from cachemend.repair_core.edits import Change, Deletion, Edit, Edits
     from cachemend.repair_core.errors import InputError, Refused
     from cachemend.repair_core.estimating import Cost, Estimate, estimate
     from cachemend.repair_core.models import LoadedModel, load_model
+    from cachemend.repair_core.policies import Choice, choose
     from cachemend.repair_core.prefilling import prefill
     from cachemend.repair_core.refreshing import refresh
     from cachemend.repair_core.repairing import Repair, repair, repair_batch
+    from cachemend.repair_core.replacement import Replacement, replacement_from_texts
     from cachemend.repair_core.replaying import replay
     from cachemend.repair_core.shifting import shift
     from cachemend.repair_core.units import semantic_units
@@ -33,14 +35,16 @@ _HOMES = {
     "arms": ("REFERENCES", "Arm", "sweep_arms"),
     "budget": ("Tokens", "repair_budget"),
     "caches": ("RepairedCache", "RowState"),
-    "context": ("RepairContext",),
+    "context": ("RepairContext", "StaleContext"),
     "edits": ("Change", "Deletion", "Edit", "Edits"),
     "errors": ("InputError", "Refused"),
     "estimating": ("Cost", "Estimate", "estimate"),
     "models": ("LoadedModel", "load_model"),
+    "policies": ("Choice", "choose"),
     "prefilling": ("prefill",),
     "refreshing": ("refresh",),
     "repairing": ("Repair", "repair", "repair_batch"),
+    "replacement": ("Replacement", "replacement_from_texts"),
     "replaying": ("replay",),
     "shifting": ("shift",),
     "units": ("semantic_units",),
@@ -54,6 +58,7 @@ __all__ = [
     "Answer",
     "Arm",
     "Change",
+    "Choice",
     "Cost",
     "Deletion",
     "Edit",
@@ -65,11 +70,14 @@ __all__ = [
     "Repair",
     "RepairContext",
     "RepairedCache",
+    "Replacement",
     "RowState",
+    "StaleContext",
     "Tokens",
     "allocate",
     "answer",
     "answer_batch",
+    "choose",
     "estimate",
     "load_model",
     "prefill",
@@ -77,6 +85,7 @@ __all__ = [
     "repair",
     "repair_batch",
     "repair_budget",
+    "replacement_from_texts",
     "replay",
     "semantic_units",
     "shift",

@@ -10,11 +10,13 @@ from transformers.cache_utils import Cache
 
 from cachemend.repair_core.caches import RepairedCache, Rows
 from cachemend.repair_core.edits import Edit
+from cachemend.repair_core.intervals import Positions
 from cachemend.repair_core.models import LoadedModel
 from cachemend.repair_core.prefilling import prefill
 from cachemend.repair_core.refreshing import refresh
 from cachemend.repair_core.relevance import Scores, embedding_relevance
-from cachemend.repair_core.shifting import shift
+from cachemend.repair_core.replacement import downstream_pool, is_in_place
+from cachemend.repair_core.shifting import read_original, shift
 from cachemend.repair_core.signals.dirty_replay import deleted_mass
 from cachemend.repair_core.signals.hidden_norms import hidden_norms
 from cachemend.repair_core.signals.query_attention import QueryAttention, query_attention, shallow_query_attention
@@ -42,11 +44,11 @@ class AuxiliaryScores(NamedTuple):
     target_spans: tuple[Span, ...]
 
 
-class RepairContext:
-    """One edited context and the query that comes next.
+class StaleContext:
+    """One edited context and the query that comes next: all that a rule may know when it has to be deployed.
 
-    Everything is computed on first use and kept; `timings` holds the seconds each part took, so that a shared
-    signal is timed once and charged to every arm that uses it.
+    It cannot say what a clean cache holds. Everything is computed on first use and kept; `timings` holds the seconds
+    each part took, so that a shared signal is timed once and charged to every arm that uses it.
 
     Args:
         model: a Hugging Face causal language model.
@@ -110,6 +112,16 @@ class RepairContext:
         return tuple(self.tokenizer(self.query, add_special_tokens=False)["input_ids"])
 
     @cached_property
+    def pool(self) -> Positions:
+        """The positions a policy may choose from, see `downstream_pool`."""
+        return downstream_pool(self.deletion)
+
+    @cached_property
+    def edited_text(self) -> TokenText:
+        """The text of the edited context and the characters of each token."""
+        return self._timed("text", lambda: token_text(self.tokenizer, self.deletion.edited_ids))
+
+    @cached_property
     def segmentation(self) -> Segmentation:
         """Semantic units of the suffix."""
         return self._timed("units", lambda: semantic_units(self.tokenizer, self.deletion))
@@ -123,9 +135,21 @@ class RepairContext:
 
     @cached_property
     def query_attention(self) -> QueryAttention:
-        """Attention of the query on the shifted cache, per position of the edited context."""
-        computed, query_ids = self.computed, self.query_ids
-        return self._timed("query-attention", lambda: query_attention(self.model, computed, query_ids))
+        """Attention of the query on the cache before repair, per position of the edited context.
+
+        After an edit in place that is the stale cache itself, replaced tokens included (edit paper, "Cost
+        accounting"); otherwise the shifted cache with inserted tokens computed.
+        """
+        cache, query_ids = self._scored_cache(), self.query_ids
+        return self._timed("query-attention", lambda: query_attention(self.model, cache, query_ids))
+
+    def _scored_cache(self) -> Cache:
+        if not is_in_place(self.deletion):
+            return self.computed
+        read_original(self.dirty, self.deletion)
+        if isinstance(self.dirty, RepairedCache):
+            self.dirty.ledger.require_computed("this signal")
+        return self.dirty
 
     @cached_property
     def deleted_mass(self) -> Scores:
@@ -151,11 +175,6 @@ class RepairContext:
         return self._timed("spectrum", lambda: low_pass_strength(self.model, shifted, self.deletion))
 
     @cached_property
-    def clean(self) -> Cache:
-        """The cache of a fresh prefill of the edited context."""
-        return self._timed("clean-cache", lambda: prefill(self.model, self.deletion.edited_ids))
-
-    @cached_property
     def auxiliary_scores(self) -> AuxiliaryScores:
         """Hidden-state norms of the auxiliary model."""
         return self._timed("auxiliary-model", self._auxiliary_scores)
@@ -176,3 +195,12 @@ class RepairContext:
     def _timed(self, name: str, compute: Callable[[], T]) -> T:
         with timed(self.timings, name, self.model):
             return compute()
+
+
+class RepairContext(StaleContext):
+    """A context that also knows the clean cache, for privileged references and for measurement."""
+
+    @cached_property
+    def clean(self) -> Cache:
+        """The cache of a fresh prefill of the edited context."""
+        return self._timed("clean-cache", lambda: prefill(self.model, self.deletion.edited_ids))

@@ -52,7 +52,8 @@ class Edit(Protocol):
         """Int64, positions in the edited context of new tokens, ascending; they have no cached row."""
 
 
-def _token_ids(name: str, ids: Sequence[int]) -> tuple[int, ...]:
+def token_ids(name: str, ids: Sequence[int]) -> tuple[int, ...]:
+    """Return `ids` as a tuple; `name` is what an InputError calls them."""
     try:
         out = tuple(index(i) for i in ids)
     except (TypeError, ValueError) as error:
@@ -68,7 +69,8 @@ def _fixed(positions: Positions) -> Positions:
     return positions
 
 
-def _range(start: int, stop: int) -> Positions:
+def position_range(start: int, stop: int) -> Positions:
+    """Int64 start .. stop - 1, read-only."""
     return _fixed(np.arange(start, stop, dtype=np.int64))
 
 
@@ -88,7 +90,7 @@ class Deletion:
 
     def __post_init__(self) -> None:
         for name in ("prefix_ids", "deleted_ids", "suffix_ids"):
-            object.__setattr__(self, name, _token_ids(name, getattr(self, name)))
+            object.__setattr__(self, name, token_ids(name, getattr(self, name)))
         if not self.deleted_ids:
             raise InputError("deleted_ids is empty; a deletion removes at least one token")
         if not self.prefix_ids and not self.suffix_ids:
@@ -119,23 +121,23 @@ class Deletion:
     @cached_property
     def suffix_positions(self) -> Positions:
         """P .. P + S - 1."""
-        return _range(self.prefix_length, self.prefix_length + self.suffix_length)
+        return position_range(self.prefix_length, self.prefix_length + self.suffix_length)
 
     @cached_property
     def suffix_original_positions(self) -> Positions:
         """P + d .. P + d + S - 1."""
         start = self.prefix_length + self.deleted_length
-        return _range(start, start + self.suffix_length)
+        return position_range(start, start + self.suffix_length)
 
     @cached_property
     def deleted_positions(self) -> Positions:
         """P .. P + d - 1."""
-        return _range(self.prefix_length, self.prefix_length + self.deleted_length)
+        return position_range(self.prefix_length, self.prefix_length + self.deleted_length)
 
     @cached_property
     def inserted_positions(self) -> Positions:
         """None."""
-        return _range(0, 0)
+        return position_range(0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +155,7 @@ class Change:
     replacement_ids: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "replacement_ids", _token_ids("replacement_ids", self.replacement_ids))
+        object.__setattr__(self, "replacement_ids", token_ids("replacement_ids", self.replacement_ids))
         for name in ("start", "stop"):
             try:
                 object.__setattr__(self, name, index(getattr(self, name)))
@@ -179,7 +181,7 @@ class Edits:
     changes: Sequence[Change]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "original_ids", _token_ids("original_ids", self.original_ids))
+        object.__setattr__(self, "original_ids", token_ids("original_ids", self.original_ids))
         object.__setattr__(self, "changes", tuple(self.changes))
         if not self.changes:
             raise InputError("changes is empty; an edit makes at least one change")

@@ -1,6 +1,7 @@
 """Repair in one call: shift, choose, refresh."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,14 +11,19 @@ from transformers.cache_utils import Cache
 
 from cachemend.repair_core.allocators import allocate, get_allocator
 from cachemend.repair_core.budget import Tokens
-from cachemend.repair_core.caches import RepairedCache, Rows, plain_cache, read_rows
-from cachemend.repair_core.context import RepairContext
+from cachemend.repair_core.caches import RepairedCache, Rows, marked_cache, plain_cache, read_rows
+from cachemend.repair_core.context import RepairContext, StaleContext
+from cachemend.repair_core.decision_rules import RE_PREFILL
+from cachemend.repair_core.decision_table import DecisionTable
 from cachemend.repair_core.edits import Edit, require_equal_lengths
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.intervals import Interval, Positions, maximal_intervals
+from cachemend.repair_core.ledger import Ledger, RowState
+from cachemend.repair_core.planning import allocation_name, plan_by_allocator, plan_by_policy, signal_seconds
 from cachemend.repair_core.prefilling import prefill
 from cachemend.repair_core.refreshing import refresh
-from cachemend.repair_core.shifting import shift
+from cachemend.repair_core.shifting import read_original, shift
+from cachemend.repair_core.staleness import StalenessLimit
 from cachemend.repair_core.timing import timed
 
 
@@ -26,10 +32,13 @@ class Repair(NamedTuple):
 
     Attributes:
         cache: marked cache of the edited context, usable like any Hugging Face cache; continue at its end.
-        positions: int64 [B], the retained positions of the edited context that the budget recomputed.
+        positions: int64 [B], the retained positions of the edited context that the budget recomputed; all of them
+            after a re-prefill.
         intervals: the same as maximal half-open intervals.
         inserted: int64, positions of new tokens in the edited context, computed besides; empty after a deletion.
-        timings: seconds per component: prefill (only when no cache was passed), signal, allocate, shift, refresh.
+        timings: seconds per component: prefill (only when no cache was passed), signal, allocate, shift, refresh; after
+            a re-prefill, those that came before it and re-prefill.
+        decision: what was decided, e.g. "sur@5%", "edit-local@32", "re-prefill" or "re-prefill (staleness 4 > 3)".
     """
 
     cache: RepairedCache
@@ -37,6 +46,7 @@ class Repair(NamedTuple):
     intervals: tuple[Interval, ...]
     inserted: Positions
     timings: dict[str, float]
+    decision: str
 
 
 def repair(
@@ -44,10 +54,12 @@ def repair(
     tokenizer: PreTrainedTokenizerBase,
     edit: Edit,
     query: str,
-    budget: float | str | Tokens = 5,
+    budget: float | str | Tokens | None = None,
     *,
     cache: Cache | None = None,
-    allocator: str = "sur",
+    allocator: str | None = None,
+    policy: str | Path | DecisionTable | None = None,
+    staleness_limit: int | None = None,
     executor: str = "packed",
     attention: str = "sdpa",
     case_id: str = "",
@@ -59,31 +71,56 @@ def repair(
     Args:
         model: a Hugging Face causal language model.
         tokenizer: its tokenizer.
-        edit: a `Deletion`, or several changes as `Edits`.
+        edit: a `Deletion`, a `Replacement`, or several changes as `Edits`.
         query: bare text of the next query; it directs the budget and is not part of the cache.
-        budget: percent of the retained suffix to recompute, or ``Tokens(n)``. 0 is Shift, 100 is Replay.
+        budget: percent of the retained suffix to recompute, or ``Tokens(n)``. 0 is Shift, 100 is Replay. 5 percent when
+            absent; with a policy ``Tokens(k)``, 32 when absent; with a decision table always absent.
         cache: the cache of the original context, clean or itself repaired; computed when absent. Not modified.
-        allocator: where to spend the budget.
+        allocator: where to spend the budget; "sur" when neither it nor a policy is given.
+        policy: how to repair an edit of one place instead: a policy's name, a `DecisionTable`, or the path of one's
+            JSON. No policy sees the clean cache or an answer.
+        staleness_limit: the most edits that any row may have missed after the repair; where it would be more, the
+            edited context is prefilled instead. None: any number.
         executor: how to recompute: "packed", "interval", "direct", "one-shot" or "auto".
         attention: backend of the packed executor.
-        case_id: seeds the random-units control.
+        case_id: seeds random choices.
 
     Raises:
-        InputError: bad budget, unknown allocator or executor, a cache of another length.
+        InputError: bad budget or limit, unknown allocator, policy or executor, a decision table that cannot be used, an
+            edit of several places or more positions than are downstream of it for a policy, a cache of another length.
         Refused: a model or cache that cannot be repaired, named.
     """
-    get_allocator(allocator)
-    context = RepairContext(model, tokenizer, edit, query, dirty=cache, case_id=case_id)
-    shifted = context.shifted
-    timings: dict[str, float] = {n: context.timings[n] for n in ("prefill", "shift") if n in context.timings}
-    with timed(timings, "allocate", model):
-        positions = allocate(allocator, context, budget)
-    timings["signal"] = signal_seconds(context, allocator)
-    timings["allocate"] = max(0.0, timings["allocate"] - timings["signal"])
+    limit = None if staleness_limit is None else StalenessLimit(staleness_limit)
+    if cache is not None:
+        read_original(cache, edit)
+    if policy is None:
+        plan = plan_by_allocator(
+            model, tokenizer, edit, query, 5 if budget is None else budget, cache, allocator, case_id
+        )
+    elif allocator is not None:
+        raise InputError(f"allocator {allocator!r} is given together with a policy; give one of them")
+    else:
+        plan = plan_by_policy(StaleContext(model, tokenizer, edit, query, dirty=cache, case_id=case_id), policy, budget)
+    if plan.positions is None:
+        return _re_prefilled(model, edit, plan.timings, plan.decision)
+    shifted = plan.context.shifted
+    timings = {n: plan.context.timings[n] for n in ("prefill", "shift") if n in plan.context.timings} | plan.timings
+    where = np.union1d(plan.positions, edit.inserted_positions)
+    if limit is not None and (worst := limit.passed_by(shifted, where)) is not None:
+        return _re_prefilled(model, edit, timings, f"{RE_PREFILL} (staleness {worst} > {limit.limit})")
     with timed(timings, "refresh", model):
-        where = np.union1d(positions, edit.inserted_positions)
         repaired = refresh(model, shifted, edit.edited_ids, where, executor, attention, in_place=True)
-    return Repair(repaired, positions, maximal_intervals(positions), edit.inserted_positions, timings)
+    intervals = maximal_intervals(plan.positions)
+    return Repair(repaired, plan.positions, intervals, edit.inserted_positions, timings, plan.decision)
+
+
+def _re_prefilled(model: nn.Module, edit: Edit, timings: dict[str, float], decision: str) -> Repair:
+    with timed(timings, RE_PREFILL, model):
+        rows = read_rows(prefill(model, edit.edited_ids))
+    length = len(edit.edited_ids)
+    cache = marked_cache(rows, Ledger.uniform(1, length, RowState.VALID))
+    positions = np.setdiff1d(np.arange(length, dtype=np.int64), edit.inserted_positions)
+    return Repair(cache, positions, maximal_intervals(positions), edit.inserted_positions, timings, decision)
 
 
 def repair_batch(
@@ -136,14 +173,10 @@ def repair_batch(
         inserted, edited = edits[0].inserted_positions, [e.edited_ids for e in edits]
         where = np.stack([np.union1d(rows, inserted) for rows in positions])
         repaired = refresh(model, shifted, edited, where, executor, attention, in_place=True)
-    return [Repair(repaired, rows, maximal_intervals(rows), inserted, timings) for rows in positions]
+    decision = allocation_name(allocator, budget)
+    return [Repair(repaired, rows, maximal_intervals(rows), inserted, timings, decision) for rows in positions]
 
 
 def _sequence(cache: Cache, index: int) -> Cache:
     """One sequence of a batch, aliased: what its own allocator looks at."""
     return plain_cache([Rows(k[index : index + 1], v[index : index + 1]) for k, v in read_rows(cache)])
-
-
-def signal_seconds(context: RepairContext, allocator: str) -> float:
-    """Seconds that the signals of `allocator` took in this context; 0 for those it did not need to compute."""
-    return sum(context.timings.get(signal.value, 0.0) for signal in get_allocator(allocator).signals)

@@ -1,5 +1,6 @@
 """Shift: cut the deleted rows out and rotate the later keys to their new positions (paper section 7.1)."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -7,17 +8,21 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache
 
+from cachemend.repair_core.architecture import check_capability, text_config
 from cachemend.repair_core.caches import RepairedCache, Rows, ledger_of, marked_cache, read_rows
 from cachemend.repair_core.edits import Edit
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.ledger import RowState
-from cachemend.repair_core.rotary import Rotation, cache_rotations
+from cachemend.repair_core.pinning import check_same_frequencies
+from cachemend.repair_core.rotary import LayerRotations, cache_rotations
+from cachemend.repair_core.rotation import Rotation
 
 
 def shift(model: nn.Module, cache: Cache, edit: Edit) -> RepairedCache:
     """Return the cache of the edited context with position-corrected, otherwise stale suffix rows.
 
-    Each retained segment between two changes is rotated by its own offset.
+    Each retained segment between two changes is rotated by its own offset. Where no offset differs from 0, as after
+    an edit in place, nothing is rotated, and a model whose rows cannot be moved is accepted.
 
     Args:
         model: a Hugging Face causal language model.
@@ -30,13 +35,13 @@ def shift(model: nn.Module, cache: Cache, edit: Edit) -> RepairedCache:
         inserted tokens MISSING (zeros). Prefix rows and all retained values are copied bit by bit.
 
     Raises:
-        Refused: the model's positions cannot be moved.
+        Refused: rows have to move and the model's positions cannot be moved.
         InputError: the cache's length is not that of the original context.
     """
-    rows, plan = read_original(cache, edit), cache_rotations(model)
+    rows, segments = read_original(cache, edit), retained_segments(edit)
+    plan = _rotations(model, edit, segments)
     if len(rows) != len(plan):
         raise InputError(f"the cache has {len(rows)} layers; the model has {len(plan)}")
-    segments = retained_segments(edit)
     shifted = [
         Rows(_moved(keys, edit, segments, turn.keys), _moved(values, edit, segments, turn.values))
         for (keys, values), turn in zip(rows, plan, strict=True)
@@ -61,6 +66,14 @@ def retained_segments(edit: Edit) -> tuple[Segment, ...]:
     breaks = np.flatnonzero((np.diff(old) != 1) | (np.diff(new) != 1)) + 1
     runs = zip(np.split(old, breaks), np.split(new, breaks), strict=True)
     return tuple(Segment(int(a[0]), int(a[-1]) + 1, int(b[0] - a[0])) for a, b in runs)
+
+
+def _rotations(model: nn.Module, edit: Edit, segments: Sequence[Segment]) -> tuple[LayerRotations, ...]:
+    if any(segment.offset for segment in segments):
+        return cache_rotations(model)
+    check_capability(model)
+    check_same_frequencies(model, len(edit.original_ids), len(edit.edited_ids))
+    return (LayerRotations(Rotation(None), Rotation(None)),) * text_config(model).num_hidden_layers
 
 
 def _moved(tensor: torch.Tensor, edit: Edit, segments: tuple[Segment, ...], rotation: Rotation | None) -> torch.Tensor:

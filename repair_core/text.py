@@ -20,6 +20,12 @@ class TokenText(NamedTuple):
     spans: tuple[Span, ...]
 
 
+def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """Ids of the tokens that mark structure instead of text: begin, end, turns, roles."""
+    added = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
+    return {*tokenizer.all_special_ids, *added}
+
+
 def token_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) -> TokenText:
     """Return the text of `token_ids` and their character spans.
 

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from cachemend.repair_core.boundaries import containers
 from cachemend.repair_core.edits import Edit
-from cachemend.repair_core.text import Span, token_text
+from cachemend.repair_core.text import Span, special_ids, token_text
 
 MAX_TOKENS = 128
 MIN_TOKENS = 8
@@ -57,9 +57,7 @@ def semantic_units(tokenizer: PreTrainedTokenizerBase, edit: Edit) -> Segmentati
 
 def message_starts(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], spans: Sequence[Span]) -> list[int]:
     """Characters where a chat message begins: after an end-of-turn token, or at any other special token."""
-    specials = set(tokenizer.all_special_ids) | {
-        index for index, token in tokenizer.added_tokens_decoder.items() if token.special
-    }
+    specials = special_ids(tokenizer)
     names = {i: str(tokenizer.convert_ids_to_tokens(i)).lower() for i in specials & set(token_ids)}
     ends = {i for i, name in names.items() if "end" in name or "eot" in name or name in ("</s>", "<eos>")}
     starts = []

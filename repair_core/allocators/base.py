@@ -15,6 +15,7 @@ from cachemend.repair_core.intervals import Positions
 class Signal(Enum):
     """What an allocator must know before it can choose; arms of a case share it and are charged for it."""
 
+    TEXT = "text"
     UNITS = "units"
     EMBEDDINGS = "embeddings"
     QUERY_ATTENTION = "query-attention"

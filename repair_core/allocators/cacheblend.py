@@ -2,9 +2,15 @@
 
 from cachemend.repair_core.allocators.base import Allocator, Signal, register, top
 from cachemend.repair_core.caches import read_rows
-from cachemend.repair_core.context import RepairContext
+from cachemend.repair_core.context import RepairContext, StaleContext
 from cachemend.repair_core.intervals import Positions
+from cachemend.repair_core.relevance import Scores
 from cachemend.repair_core.signals.shallow import squared_deviation
+
+
+def shallow_deviation(context: StaleContext) -> Scores:
+    """Squared layer-1 deviation of the shifted cache from a fresh two-layer prefill, FP64 [N]."""
+    return squared_deviation(context.shallow[-1], read_rows(context.shifted)[len(context.shallow) - 1])
 
 
 @register
@@ -15,5 +21,4 @@ class CacheBlend(Allocator):
     signals = (Signal.SHALLOW_PREFILL,)
 
     def select(self, context: RepairContext, budget: int) -> Positions:
-        deviation = squared_deviation(context.shallow[-1], read_rows(context.shifted)[len(context.shallow) - 1])
-        return top(deviation[context.deletion.suffix_positions], budget)
+        return top(shallow_deviation(context)[context.deletion.suffix_positions], budget)

@@ -10,6 +10,7 @@ from transformers.cache_utils import DynamicCache
 from cachemend.repair_core.caches import Rows, read_rows
 from cachemend.repair_core.errors import Refused
 from cachemend.repair_core.forward import Enough, base_model, input_device, run
+from cachemend.repair_core.pinning import pinned_frequencies
 from cachemend.repair_core.prefilling import as_batch
 from cachemend.repair_core.relevance import Scores
 
@@ -36,7 +37,8 @@ def shallow_prefill(model: nn.Module, token_ids: Sequence[int]) -> list[Rows]:
     """
     cache = _ShallowCache()
     ids = as_batch(token_ids, input_device(model))
-    run(base_model(model), ids, cache, torch.arange(ids.shape[1], device=ids.device)[None])
+    with pinned_frequencies(model, ids.shape[1]):
+        run(base_model(model), ids, cache, torch.arange(ids.shape[1], device=ids.device)[None])
     rows = read_rows(cache)
     if len(rows) < DEPTH:
         raise Refused(f"the model has {len(rows)} layer; this signal compares layer {DEPTH - 1}")

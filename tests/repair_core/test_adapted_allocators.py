@@ -1,7 +1,5 @@
 """The adapted allocators on tiny models, against attention, caches and states of plain eager forwards."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -32,6 +30,7 @@ from cachemend.repair_core.signals.hidden_norms import hidden_norms
 from cachemend.repair_core.text import Span
 
 from oracles import adapted, signals, speccache
+from support.permuted_heads import permuted_heads
 from support.tiny_checkpoint import save_tiny
 from support.tiny_models import BY_NAME, MATRIX, Tiny, build
 
@@ -159,28 +158,10 @@ def test_hidden_norms_equal_the_oracle(name: str) -> None:
     np.testing.assert_allclose(hidden_norms(model, ids), expected, rtol=1e-4)
 
 
-def _permuted(model: nn.Module) -> nn.Module:
-    """The same function with its key/value heads, and the query heads of each, in another order."""
-    other = copy.deepcopy(model)
-    config = model.config
-    dim, groups, heads = config.head_dim, config.num_key_value_heads, config.num_attention_heads  # type: ignore[union-attr]
-    order = torch.arange(heads).view(groups, -1).flip(0, 1)
-    with torch.no_grad():
-        for layer in other.model.layers:  # type: ignore[union-attr]
-            attention = layer.self_attn
-            rows = (order.flatten()[:, None] * dim + torch.arange(dim)).flatten()
-            shared = (torch.arange(groups).flip(0)[:, None] * dim + torch.arange(dim)).flatten()
-            attention.q_proj.weight.copy_(attention.q_proj.weight[rows])
-            attention.k_proj.weight.copy_(attention.k_proj.weight[shared])
-            attention.v_proj.weight.copy_(attention.v_proj.weight[shared])
-            attention.o_proj.weight.copy_(attention.o_proj.weight[:, rows])
-    return other
-
-
 @pytest.mark.parametrize("name", [*SCORED, "legolink"])
 def test_the_order_of_heads_changes_nothing(name: str) -> None:
     model = build(BY_NAME["llama"])
-    plain, permuted = _context(model), _context(_permuted(model))
+    plain, permuted = _context(model), _context(permuted_heads(model))
     assert not torch.equal(read_rows(plain.dirty)[0].keys, read_rows(permuted.dirty)[0].keys)
     for budget in (1, 9, 40):
         assert allocate(name, plain, Tokens(budget)).tolist() == allocate(name, permuted, Tokens(budget)).tolist()
