@@ -77,13 +77,14 @@ def build_edits(
         forms=[f"{condition}-d{distance}" for condition, distance in roster.forms],
         expansion={
             "n_items": roster.n_items,
+            "n_others": roster.n_others or roster.n_items,
             "n_candidates": roster.n_candidates,
             "expand_by": roster.expand_by,
             "max_candidates": roster.max_candidates,
             "pools": list(roster.pools),
             "rule": (
-                "candidates run in cohort order; while fewer than n_items are retained in some condition or distance, "
-                "the next pool size is run; nothing else changes"
+                "candidates run in cohort order, one pool size after another; a cell runs until it retains n_items "
+                "(derived, distance 0) or n_others; nothing else changes"
             ),
         },
         n_candidates=roster.max_candidates + len(drops),

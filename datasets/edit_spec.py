@@ -32,8 +32,8 @@ class EditRoster:
 
     An item has one case per condition, and per distance for derived; one of which any case is unusable is dropped
     whole. Which items are retained depends on the model and is decided when it runs. The cohort holds every
-    candidate that may be needed, in order. The first `n_candidates` are run; while fewer than `n_items` are retained
-    in some condition or distance, the next `expand_by` are, up to `max_candidates`. No filter is ever loosened.
+    candidate that may be needed, in order. The first `n_candidates` are run; a cell (condition and distance) that
+    retains fewer items than wanted runs the next `expand_by`, up to `max_candidates`. No filter is ever loosened.
 
     Attributes:
         name: the roster's name; part of every case id.
@@ -42,7 +42,8 @@ class EditRoster:
         families: the wordings; candidates take turns.
         conditions: which cases an item has, of `edit_family.CONDITIONS`.
         distances: nominal distances of derived cases, increasing from 0; the other conditions have 0 only.
-        n_items: retained items wanted.
+        n_items: retained items wanted of derived edits at distance 0, the headline cell.
+        n_others: retained items wanted in every other cell; 0 for as many.
         n_candidates: candidates run at first.
         expand_by: candidates added at a time.
         max_candidates: candidates built.
@@ -58,6 +59,7 @@ class EditRoster:
     conditions: tuple[str, ...] = CONDITIONS
     distances: tuple[int, ...] = (0,)
     n_items: int
+    n_others: int = 0
     n_candidates: int
     expand_by: int
     max_candidates: int
@@ -79,17 +81,24 @@ class EditRoster:
             raise InputError(f"distances {self.distances} must increase from 0")
         if self.distances != (0,) and "derived" not in self.conditions:
             raise InputError(f"distances {self.distances} need condition 'derived'")
-        if not 1 <= self.n_items <= self.n_candidates <= self.max_candidates or self.expand_by < 1:
+        if not 0 <= self.n_others <= self.n_items <= self.max_candidates or min(self.n_items, self.expand_by) < 1:
             raise InputError(
-                f"n_items {self.n_items}, n_candidates {self.n_candidates}, max_candidates {self.max_candidates} must "
-                f"not decrease and be at least 1, as must expand_by {self.expand_by}"
+                f"n_others {self.n_others}, n_items {self.n_items}, max_candidates {self.max_candidates} must not "
+                f"decrease, and n_items and expand_by {self.expand_by} be at least 1"
             )
+        if not 1 <= self.n_candidates <= self.max_candidates:
+            raise InputError(f"n_candidates {self.n_candidates} must be 1 to max_candidates {self.max_candidates}")
 
     @property
     def forms(self) -> tuple[tuple[str, int], ...]:
         """Condition and nominal distance of each case of an item, in the order they have in the cohort."""
         near = [(condition, 0) for condition in CONDITIONS if condition in self.conditions]
         return (*near, *(("derived", distance) for distance in self.distances[1:]))
+
+    def wanted(self, condition: str, distance: int) -> int:
+        """How many retained items a cell needs; of irrelevant edits, how many candidates."""
+        headline = (condition, distance) == ("derived", 0)
+        return self.n_items if headline else self.n_others or self.n_items
 
     @property
     def pools(self) -> tuple[int, ...]:

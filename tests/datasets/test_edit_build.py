@@ -204,7 +204,14 @@ def documents_of(cohort: Cohort) -> set[str]:
 
 
 def test_development_and_held_out_items_share_nothing(smol: PreTrainedTokenizerBase) -> None:
-    one = {"n_items": 1, "n_candidates": 1, "max_candidates": 4, "distances": (0,), "conditions": ("derived",)}
+    one = {
+        "n_items": 1,
+        "n_others": 1,
+        "n_candidates": 1,
+        "max_candidates": 4,
+        "distances": (0,),
+        "conditions": ("derived",),
+    }
     dev, held_out = (
         build_edits(smol, replace(EDIT_ROSTERS[name], **one))  # type: ignore[arg-type]
         for name in ("embedded-dev", "embedded")

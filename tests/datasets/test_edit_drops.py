@@ -172,7 +172,9 @@ def test_too_little_background_is_said(smol: PreTrainedTokenizerBase, tmp_path: 
         ({"distances": (0, 192, 64)}, "must increase from 0"),
         ({"conditions": ("direct",)}, "need condition 'derived'"),
         ({"n_items": 9}, "must not decrease"),
-        ({"expand_by": 0}, "as must expand_by 0"),
+        ({"n_others": 9}, "must not decrease"),
+        ({"expand_by": 0}, "expand_by 0 be at least 1"),
+        ({"n_candidates": 0}, "n_candidates 0 must be 1 to"),
     ],
 )
 def test_a_bad_roster_is_one_clear_line(change: dict[str, object], message: str) -> None:
