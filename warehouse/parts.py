@@ -36,9 +36,9 @@ def write_part(results: Path, table_name: str, rows: Sequence[Mapping[str, objec
 
     Args:
         results: results folder, made if missing.
-        table_name: records, cases or runs.
-        rows: one mapping per row, holding every column of the table; `schema_version` and, for records,
-            `record_key` may be left out.
+        table_name: one of the result tables.
+        rows: one mapping per row, holding every column of the table; `schema_version` and, where the table has
+            one, `record_key` may be left out.
 
     Returns:
         The part's path, RESULTS/TABLE/DIGEST.parquet. Where the same results are stored already, whoever computed
@@ -65,25 +65,29 @@ def write_part(results: Path, table_name: str, rows: Sequence[Mapping[str, objec
     return path
 
 
-def finished_keys(results: Path) -> set[str]:
-    """Return the keys of the records that need no further run: the latest outcome is ok or refused.
+def finished_keys(results: Path, table_name: str = "records") -> set[str]:
+    """Return the keys (see `Table.row_key`) of the rows that need no further run.
 
+    In a table with outcomes these are the rows whose latest outcome is ok or refused, in any other all stored ones.
     A part whose values cannot be decoded counts as absent; computing its shard again replaces it.
 
     Raises:
-        InputError: `results` is not a folder.
+        InputError: an unknown table, or `results` is not a folder.
     """
+    wanted = table(table_name)
+    judged = wanted.has("outcome")
+    columns = [*wanted.key_columns, "recorded_at", "run_id", *(["outcome"] if judged else [])]
     latest: dict[str, tuple[tuple[datetime, str, str], str]] = {}
-    for path in scan(results, "records").good:
+    for path in scan(results, table_name).good:
         try:
             with path.open("rb") as handle:
-                rows = pq.ParquetFile(handle).read(columns=["record_key", "recorded_at", "run_id", "outcome"])
+                rows = pq.ParquetFile(handle).read(columns=columns)
         except (FileNotFoundError, pa.ArrowException, OSError):
             continue  # gone, or damaged behind its footer: either way its keys are not finished
         for row in rows.to_pylist():
-            order = (row["recorded_at"], row["run_id"], path.name)
-            if row["record_key"] not in latest or latest[row["record_key"]][0] < order:
-                latest[row["record_key"]] = (order, row["outcome"])
+            order, key = (row["recorded_at"], row["run_id"], path.name), wanted.row_key(row)
+            if key not in latest or latest[key][0] < order:
+                latest[key] = (order, row["outcome"] if judged else FINISHED[0])
     return {key for key, (_, outcome) in latest.items() if outcome in FINISHED}
 
 

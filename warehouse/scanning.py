@@ -31,7 +31,7 @@ def scan(results: Path, table_name: str, deep: bool = False) -> Scan:
 
     Args:
         results: results folder; a missing one has no parts.
-        table_name: records, cases or runs.
+        table_name: one of the result tables.
         deep: decode every value too, which finds damage behind an intact footer.
 
     Raises:

@@ -7,7 +7,7 @@ run, a rerun and another worker share keys, another model, precision or score ru
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -15,25 +15,26 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from cachemend.repair_core.errors import InputError, nearest
-from cachemend.warehouse.columns import CASES, RECORDS, RUNS, Column
-
-SCHEMA_VERSION = 2
-
-KEY = (
-    "experiment",
-    "cohort_digest",
-    "case_digest",
-    "allocator",
-    "budget",
-    "auxiliary",
-    "executor",
-    "attention",
-    "model_fingerprint",
-    "dtype",
-    "decoding",
-    "score_rule",
-    "engine_version",
+from cachemend.warehouse.column import Column, Kind
+from cachemend.warehouse.columns import CASES, RECORDS, RUNS
+from cachemend.warehouse.edit_analysis_columns import (
+    EDIT_CONTRAST_ROWS,
+    EDIT_RECOVERY_ROWS,
+    EDIT_TABLE_ROWS,
+    EDIT_TRIGGER_ROWS,
 )
+from cachemend.warehouse.edit_columns import EDIT_CASES, EDIT_RECORDS, EDIT_SEQUENCES, EDIT_TIMINGS
+from cachemend.warehouse.keys import (
+    CASE_KEY,
+    CELL_KEY,
+    EDIT_RECORD_KEY,
+    EDIT_SEQUENCE_KEY,
+    EDIT_TIMING_KEY,
+    GROUP_KEY,
+    KEY,
+)
+
+SCHEMA_VERSION = 3
 
 
 class RowError(ValueError):
@@ -42,11 +43,30 @@ class RowError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A result table: its columns, and the text that identifies a row inside a part's name."""
+    """A result table.
+
+    Attributes:
+        columns: its columns.
+        key: the columns that identify a row; two rows that agree in them are two measurements of one thing.
+    """
 
     name: str
     columns: tuple[Column, ...]
-    row_key: Callable[[Mapping[str, object]], str]
+    key: tuple[str, ...]
+
+    def has(self, name: str) -> bool:
+        """Whether the table has a column."""
+        return any(column.name == name for column in self.columns)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns from which `row_key` follows: the digest of the key where the table stores it."""
+        return ("record_key",) if self.has("record_key") else self.key
+
+    def row_key(self, row: Mapping[str, object]) -> str:
+        """Return the text that identifies a stored row, inside a part's name and when a run is resumed."""
+        values = [row[name] for name in self.key_columns]
+        return str(values[0]) if self.key_columns == ("record_key",) else _canonical(values)
 
     @property
     def schema(self) -> pa.Schema:
@@ -57,17 +77,22 @@ class Table:
         return pa.schema(fields, metadata={"table": self.name, "schema_version": str(SCHEMA_VERSION)})
 
 
-def record_key(identity: Mapping[str, object]) -> str:
-    """Return the SHA-256 hex digest that identifies a record.
+def record_key(identity: Mapping[str, object], table_name: str = "records") -> str:
+    """Return the SHA-256 hex digest that identifies a row.
 
     Args:
-        identity: the columns of `KEY`; further keys are ignored, so a whole row may be given. The budget is a
-            number of percent (5 and 5.0 are the same budget) or None.
+        identity: the columns of the table's key; further keys are ignored, so a whole row may be given. The budget
+            of `records` is a number of percent (5 and 5.0 are the same budget) or None.
+        table_name: the table of the row.
 
     Raises:
         RowError: a column is missing or has the wrong type.
+        InputError: there is no such table.
     """
-    return hashlib.sha256(_canonical([_identity_value(identity, name) for name in KEY]).encode()).hexdigest()
+    wanted = table(table_name)
+    known = {column.name: column for column in wanted.columns}
+    values = [_identity_value(identity, known[name], wanted.key) for name in wanted.key]
+    return hashlib.sha256(_canonical(values).encode()).hexdigest()
 
 
 def table(name: str) -> Table:
@@ -81,34 +106,40 @@ def table(name: str) -> Table:
     return TABLES[name]
 
 
-def _identity_value(identity: Mapping[str, object], name: str) -> object:
-    if name not in identity:
-        raise RowError(f"identity: column {name!r} is missing; known: {', '.join(KEY)}")
-    value = identity[name]
-    if name in ("budget", "auxiliary") and value is None:
+def _identity_value(identity: Mapping[str, object], column: Column, key: Sequence[str]) -> object:
+    if column.name not in identity:
+        raise RowError(f"identity: column {column.name!r} is missing; known: {', '.join(key)}")
+    value = identity[column.name]
+    if value is None and column.nullable:
         return None
-    if name == "budget" and isinstance(value, Real) and not isinstance(value, bool):
-        if math.isfinite(value):
-            return float(value) + 0.0  # turns -0.0 into 0.0
-    elif name == "engine_version" and isinstance(value, Integral) and not isinstance(value, bool):
-        return int(value)
-    elif name not in ("budget", "engine_version") and isinstance(value, str):
+    if column.kind is Kind.TEXT and isinstance(value, str):
         return value
-    raise RowError(f"identity: column {name!r} has the value {value!r} ({type(value).__name__})")
+    if column.kind is Kind.DOUBLE and isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value) + 0.0  # turns -0.0 into 0.0
+    if column.kind is Kind.INT and isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    raise RowError(f"identity: column {column.name!r} has the value {value!r} ({type(value).__name__})")
 
 
 def _canonical(values: list[object]) -> str:
     return json.dumps(values, separators=(",", ":"), allow_nan=False)
 
 
-def _case_key(row: Mapping[str, object]) -> str:
-    return _canonical([row["experiment"], row["cohort_digest"], row["case_digest"]])
-
-
-TABLES: Mapping[str, Table] = MappingProxyType(
-    {
-        "records": Table(name="records", columns=RECORDS, row_key=lambda row: str(row["record_key"])),
-        "cases": Table(name="cases", columns=CASES, row_key=_case_key),
-        "runs": Table(name="runs", columns=RUNS, row_key=lambda row: _canonical([row["run_id"], row["status"]])),
-    }
+_ALL = (
+    Table(name="records", columns=RECORDS, key=KEY),
+    Table(name="cases", columns=CASES, key=CASE_KEY),
+    Table(name="runs", columns=RUNS, key=("run_id", "status")),
+    Table(name="edit_records", columns=EDIT_RECORDS, key=EDIT_RECORD_KEY),
+    Table(name="edit_cases", columns=EDIT_CASES, key=CASE_KEY),
+    Table(name="edit_sequences", columns=EDIT_SEQUENCES, key=EDIT_SEQUENCE_KEY),
+    Table(name="edit_timings", columns=EDIT_TIMINGS, key=EDIT_TIMING_KEY),
+    Table(name="edit_recovery_rows", columns=EDIT_RECOVERY_ROWS, key=(*CELL_KEY, "policy", "k", "operator")),
+    Table(name="edit_contrast_rows", columns=EDIT_CONTRAST_ROWS, key=(*CELL_KEY, "policy_a", "policy_b", "k")),
+    Table(
+        name="edit_trigger_rows",
+        columns=EDIT_TRIGGER_ROWS,
+        key=(*GROUP_KEY, "kind", "subject", "condition", "share"),
+    ),
+    Table(name="edit_table_rows", columns=EDIT_TABLE_ROWS, key=(*GROUP_KEY, "stage", "cell", "policy", "k")),
 )
+TABLES: Mapping[str, Table] = MappingProxyType({each.name: each for each in _ALL})

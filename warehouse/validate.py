@@ -13,17 +13,17 @@ from numbers import Integral, Real
 import pyarrow as pa
 
 from cachemend.repair_core.errors import nearest
-from cachemend.warehouse.columns import Column, Kind
+from cachemend.warehouse.column import Column, Kind
 from cachemend.warehouse.schemas import SCHEMA_VERSION, RowError, Table, record_key
 
-INVARIANTS = ("input_unchanged", "positions_exact", "unselected_bit_identical")
+INVARIANTS = ("input_unchanged", "positions_exact", "unselected_bit_identical", "upstream_bit_identical")
 _SHOWN = 80  # characters of an offending value in an error line
 
 
 def validated(table: Table, rows: Sequence[Mapping[str, object]]) -> tuple[list[dict[str, object]], pa.Table]:
     """Check rows and convert them to the table's Arrow schema.
 
-    `schema_version`, and for records `record_key`, may be left out and are then filled in.
+    `schema_version`, and `record_key` where the table has one, may be left out and are then filled in.
 
     Raises:
         RowError: naming the row, the column and the value.
@@ -49,27 +49,27 @@ def _row(table: Table, given: Mapping[str, object]) -> dict[str, object]:
     names = [column.name for column in table.columns]
     for unknown in row.keys() - set(names):
         raise RowError(f"unknown column {unknown!r} with value {_show(row[unknown])}; {nearest(unknown, names)}")
-    if table.name == "records" and "record_key" not in row:
-        row["record_key"] = record_key(row)
+    if table.has("record_key") and "record_key" not in row:
+        row["record_key"] = record_key(row, table.name)
     for name in names:
         if name not in row:
             raise RowError(f"column {name!r} is missing")
     clean = {column.name: _value(column, row[column.name]) for column in table.columns}
     if clean["schema_version"] != SCHEMA_VERSION:
         raise RowError(f"column 'schema_version' is {clean['schema_version']}; this code writes {SCHEMA_VERSION}")
-    if table.name == "records":
-        _check_record(clean)
+    if table.has("record_key") and clean["record_key"] != record_key(clean, table.name):
+        raise RowError(f"column 'record_key' is {_show(clean['record_key'])}, not the digest of the identity")
+    if table.has("outcome"):
+        _check_outcome(clean)
     return clean
 
 
-def _check_record(row: Mapping[str, object]) -> None:
-    if row["record_key"] != record_key(row):
-        raise RowError(f"column 'record_key' is {_show(row['record_key'])}, not the digest of the identity")
+def _check_outcome(row: Mapping[str, object]) -> None:
     ok = row["outcome"] == "ok"
     if ok != (row["error"] is None):
         raise RowError(f"column 'error' is {_show(row['error'])} while the outcome is {row['outcome']!r}")
     for name in INVARIANTS:
-        if ok and row[name] is False:
+        if ok and row.get(name) is False:
             raise RowError(f"column {name!r} is False: a row whose invariant fails is not ok")
 
 

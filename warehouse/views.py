@@ -5,18 +5,37 @@ the default schema. Each of those is one file in `views/`, or built here (`publi
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from glob import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from cachemend.warehouse.published import Published, published
+from cachemend.warehouse.published_edits import PublishedEdit, published_edits
 from cachemend.warehouse.scanning import Scan
 from cachemend.warehouse.schemas import TABLES, Table
 
 # In order: each reads only earlier ones.
-SQL_VIEWS = ("runs", "cases", "records", "timings", "niah_sweep", "allocation_geometry", "alternative_policies")
+SQL_VIEWS = (
+    "runs",
+    "cases",
+    "records",
+    "timings",
+    "niah_sweep",
+    "allocation_geometry",
+    "alternative_policies",
+    "edit_records",
+    "edit_cases",
+    "edit_sequences",
+    "edit_recovery",
+    "edit_contrasts",
+    "edit_triggers",
+    "edit_decisions",
+    "edit_distance",
+    "edit_operators",
+    "edit_cost",
+)
 VIEWS = (*SQL_VIEWS, "published")
 
 
@@ -75,9 +94,14 @@ def _relation(table: Table, source: tuple[str, ...]) -> str:
 
 
 def _published() -> str:
-    names = ", ".join(f'"{name}"' for name in Published._fields)
-    rows = ", ".join("(" + ", ".join(quoted(value) for value in row) + ")" for row in published())
-    return (
-        f"SELECT * REPLACE (CAST(budget AS DOUBLE) AS budget, CAST(value AS DOUBLE) AS value) "
-        f"FROM (VALUES {rows}) AS figures({names})"
-    )
+    kinds = {"table": "INTEGER", "distance": "INTEGER", "k": "INTEGER", "length": "INTEGER", "n": "INTEGER"}
+    kinds |= dict.fromkeys(("budget", "value", "low", "high"), "DOUBLE")
+    sweep = _figures(Published._fields, published(), kinds)
+    return f"{sweep} UNION ALL BY NAME {_figures(PublishedEdit._fields, published_edits(), kinds)}"
+
+
+def _figures(fields: Sequence[str], found: Sequence[Sequence[object]], kinds: Mapping[str, str]) -> str:
+    names = ", ".join(f'"{name}"' for name in fields)
+    casts = ", ".join(f'CAST("{name}" AS {kinds[name]}) AS "{name}"' for name in fields if name in kinds)
+    rows = ", ".join("(" + ", ".join(quoted(value) for value in row) + ")" for row in found)
+    return f"SELECT * REPLACE ({casts}) FROM (VALUES {rows}) AS figures({names})"

@@ -3,13 +3,9 @@
 import base64
 import itertools
 import json
-import re
-import shutil
-import subprocess
 import zlib
 from collections.abc import Iterable
 from dataclasses import replace
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +18,7 @@ from cachemend.warehouse.report.rows import read_groups
 from cachemend.warehouse.report.texts import CaseText, Texts
 from cachemend.warehouse.report.viewer import Viewer, viewer
 
+from support.browser import BROWSER, drawn, under_line
 from support.case_texts import DELETED, GOLD, QUERY, case_file_entry, tokens, write_case_rows, write_cohort_file
 from support.html_page import Page
 from support.parts_count import read_rows
@@ -203,35 +200,12 @@ def test_the_complete_sweep_of_several_models_stays_small(tmp_path: Path) -> Non
     assert max(sizes) < 2_000_000 / 120
 
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-FLAGS = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --virtual-time-budget=20000"
-QUIET = "--disable-quic --disable-background-networking --disable-component-update --disable-sync"
-
-
-def drawn(page: Path, profile: Path, script: str) -> str:
-    """The viewer's HTML after a browser ran the page, and a script of the test."""
-    shown = profile / "shown.html"
-    profile.mkdir()
-    html = page.read_text(encoding="utf-8")
-    shown.write_text(html.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
-    command = [str(BROWSER), *FLAGS.split(), *QUIET.split(), f"--user-data-dir={profile}", "--enable-logging=stderr"]
-    run = subprocess.run([*command, "--dump-dom", shown.as_uri()], capture_output=True, text=True, timeout=120)
-    assert "CONSOLE" not in run.stderr, run.stderr
-    return run.stdout[run.stdout.index('<div class="viewer"') : run.stdout.index("<h3>All arms in numbers")]
-
-
-def under_line(html: str, slot: int) -> str:
-    """The text pieces that a lane's line marks."""
-    pieces = re.findall(rf'<(?:span|b)[^>]*style="[^"]*--slot-{slot}[^"]*"[^>]*>([^<]*)<', html)
-    return unescape("".join(pieces))
-
-
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
 def test_a_browser_shows_answers_and_positions_in_the_text(tmp_path: Path) -> None:
     rows = write(tmp_path / "results", "file")
     report = write_report(tmp_path / "results")
     step = "setTimeout(() => document.querySelector('[data-step=\"1\"]').click(), 500)"
-    html = drawn(report, tmp_path / "profile", step)
+    html = drawn(report, tmp_path / "profile", step, "<h3>All arms in numbers")
     page = Page(html)
     case = carried(page)[1]
     mine = {row["arm"]: row for row in rows if row["case_id"] == case["id"]}

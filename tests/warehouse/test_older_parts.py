@@ -9,9 +9,11 @@ import pytest
 from cachemend.warehouse import store
 from cachemend.warehouse.parts import scan, write_part
 from cachemend.warehouse.report import write_report
+from cachemend.warehouse.schemas import SCHEMA_VERSION
 from cachemend.warehouse.views import VIEWS
 
 from support.case_texts import write_case_rows
+from support.edit_rows import EditSetup, write_edit_results
 from support.report_pages import FEW, read
 from support.report_rows import Setup, cases, record, write_results
 from support.result_rows import case
@@ -43,11 +45,31 @@ def old(tmp_path: Path) -> Path:
 def test_every_view_of_a_folder_of_old_parts(old: Path) -> None:
     assert [scan(old, name, deep=True).corrupt for name in ADDED] == [(), (), ()]
     for view in VIEWS:
-        assert store.query(old, f"FROM {view}").num_rows > 0 or view == "alternative_policies"
+        assert (
+            store.query(old, f"FROM {view}").num_rows > 0 or view == "alternative_policies" or view.startswith("edit_")
+        )
     [row] = store.query(
         old, "SELECT DISTINCT auxiliary, mean_deleted_logprob, mean_leakage FROM niah_sweep"
     ).to_pylist()
     assert set(row.values()) == {None}
+
+
+def test_edits_beside_old_parts(old: Path) -> None:
+    write_edit_results(old, EditSetup(items=2))
+    assert store.query(old, "SELECT count(*) AS n FROM edit_records").to_pylist()[0]["n"] > 0
+    page = read(write_report(old))
+    assert "6 of 24 first-deleted cases" in page.text
+    assert "2 result groups" in page.text
+
+
+def test_parts_of_version_2_are_complete(tmp_path: Path) -> None:
+    """Version 3 added tables and no column, so that a folder of version 2 is read as it was written."""
+    write_results(tmp_path, Setup(cases=cases(2), arms=FEW))
+    for path in tmp_path.rglob("*.parquet"):
+        content = pq.ParquetFile(path).read()
+        pq.write_table(content.replace_schema_metadata({**content.schema.metadata, b"schema_version": b"2"}), path)
+    assert scan(tmp_path, "records", deep=True).corrupt == ()
+    assert store.query(tmp_path, "SELECT count(*) AS n FROM records").to_pylist() == [{"n": 2 * len(FEW)}]
 
 
 def test_report_of_a_folder_of_old_parts(old: Path) -> None:
@@ -62,7 +84,7 @@ def test_old_and_new_parts_together(old: Path) -> None:
         old, "SELECT DISTINCT executor, schema_version, leakage IS NULL AS old FROM records ORDER BY ALL"
     )
     assert rows.to_pylist() == [
-        {"executor": "interval", "schema_version": 2, "old": False},
+        {"executor": "interval", "schema_version": SCHEMA_VERSION, "old": False},
         {"executor": "packed", "schema_version": 1, "old": True},
     ]
 

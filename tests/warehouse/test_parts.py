@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from cachemend.repair_core.errors import InputError
 from cachemend.warehouse import store
-from cachemend.warehouse.columns import RECORDS, Column, Kind
+from cachemend.warehouse.column import Column, Kind
+from cachemend.warehouse.columns import RECORDS
 from cachemend.warehouse.parts import finished_keys, scan, set_aside, write_part
 from cachemend.warehouse.schemas import SCHEMA_VERSION, record_key
 

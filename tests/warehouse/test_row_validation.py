@@ -1,6 +1,7 @@
 """Rows that do not fit are refused with the column and the value, and leave nothing behind."""
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,18 @@ import numpy as np
 import pytest
 
 from cachemend.repair_core.errors import InputError
-from cachemend.warehouse.columns import Kind
+from cachemend.warehouse.column import Kind
 from cachemend.warehouse.parts import write_part
 from cachemend.warehouse.schemas import SCHEMA_VERSION, TABLES, RowError
 from cachemend.warehouse.validate import validated
 
+from support.edit_analysis import one_of_each
 from support.result_rows import case, record, run
 
 NAN = float("nan")
-MAKE = {"records": record, "cases": case, "runs": run}
+MAKE = {"records": record, "cases": case, "runs": run} | {
+    name: partial(dict, row) for name, row in one_of_each().items()
+}
 
 WRONG: list[tuple[str, str, Any, str]] = [
     ("records", "seed", 2.9, "2.9"),
@@ -53,6 +57,23 @@ WRONG: list[tuple[str, str, Any, str]] = [
     ("records", "record_key", "abc", "'abc'"),
     ("records", "schema_version", SCHEMA_VERSION + 1, str(SCHEMA_VERSION + 1)),
     ("cases", "gold", None, "None"),
+    ("edit_records", "upstream_bit_identical", False, "not ok"),
+    ("edit_records", "positions_exact", False, "not ok"),
+    ("edit_records", "error", "it broke", "'it broke'"),
+    ("edit_records", "record_key", "abc", "'abc'"),
+    ("edit_records", "k", 32.0, "32.0"),
+    ("edit_records", "condition", "indirect", "'indirect'"),
+    ("edit_records", "operator", None, "None"),
+    ("edit_records", "guards", "{'a': 1}", "Expecting property name"),
+    ("edit_records", "flip", 1.0, "1.0"),
+    ("edit_records", "margin_recovery", NAN, "nan"),
+    ("edit_sequences", "mode", "twice", "'twice'"),
+    ("edit_sequences", "outcome", "case_error", "None"),
+    ("edit_timings", "what", "decode", "'decode'"),
+    ("edit_recovery_rows", "split", "test", "'test'"),
+    ("edit_contrast_rows", "wins_05", None, "None"),
+    ("edit_trigger_rows", "kind", "rate", "'rate'"),
+    ("edit_table_rows", "stage", "tested", "'tested'"),
     ("runs", "status", "finished", "'finished'"),
     ("runs", "config", "{'a': 1}", "Expecting property name"),
     ("runs", "config", '{"a": NaN}', "NaN is not JSON"),

@@ -7,6 +7,7 @@ import pytest
 
 from cachemend.repair_core.errors import InputError
 from cachemend.warehouse import store
+from cachemend.warehouse.views import VIEWS
 
 from support.result_rows import write_shards
 
@@ -192,12 +193,12 @@ def test_errors_say_what_is_wrong(places: dict[str, Path], sql: str, hints: list
         ("VALUES (1), (2)", 2),
         ("DESCRIBE records", 57),
         ("SUMMARIZE niah_sweep", 28),
-        ("SHOW TABLES", 8),
+        ("SHOW TABLES", len(VIEWS)),
         ("PIVOT records ON arm IN ('shift', 'replay') USING avg(em) GROUP BY case_id", 1),
         ("SELECT arm, m.em_percent, p.value FROM niah_sweep m JOIN published p USING (experiment, arm)", 30),
-        ("SELECT DISTINCT published.table FROM published", 5),
+        ("SELECT DISTINCT published.table FROM published", 6),
         ("SELECT 1 UNION ALL SELECT 2", 2),
-        ("SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'", 8),
+        ("SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'", len(VIEWS)),
         ("FROM parts.records", 6),
         ("SELECT j.key FROM json_each('{\"a\": 1}') j", 1),
     ],

@@ -41,7 +41,7 @@ def case_data(rows: Sequence[Row], text: CaseText, methods: Mapping[str, int]) -
         "text": text.context,
         "deleted": text.deleted,
         "query": text.query,
-        "widths": _steps(stops) if stops is not None else None,
+        "widths": steps(stops) if stops is not None else None,
         "marks": marks,
         "goldTokens": [_tokens(stops, mark) for mark in marks] if stops is not None else [],
         "arms": [_arm(row, methods) for row in rows],
@@ -60,9 +60,9 @@ def _arm(row: Row, methods: Mapping[str, int]) -> dict[str, Any]:
         "budget": row.budget,
         "outcome": row.outcome,
         "em": row.em,
-        "nll": _rounded(row.gold_nll),
-        "tv": _rounded(row.tv_to_clean),
-        "leakage": _rounded(row.leakage),
+        "nll": rounded(row.gold_nll),
+        "tv": rounded(row.tv_to_clean),
+        "leakage": rounded(row.leakage),
         "intervals": row.n_intervals if row.budget is not None else None,
         "answer": row.answer if row.ok else row.error,
         "runs": _runs(row),
@@ -90,9 +90,11 @@ def _tokens(stops: Sequence[int], mark: tuple[int, int]) -> tuple[int, int]:
     return bisect_right(stops, mark[0]), bisect_left(stops, mark[1]) + 1
 
 
-def _steps(stops: Sequence[int]) -> list[int]:
+def steps(stops: Sequence[int]) -> list[int]:
+    """Return the length of each token, characters, from where they end."""
     return [stop - before for before, stop in zip([0, *stops], stops, strict=False)]
 
 
-def _rounded(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
+    """Return a number with the decimals the page carries."""
     return None if value is None else round(value, _DIGITS)

@@ -10,7 +10,7 @@ from cachemend.warehouse.report.failures import Failures, failures
 from cachemend.warehouse.report.figure_frame import Figure
 from cachemend.warehouse.report.figures import figures
 from cachemend.warehouse.report.finding import Tile, finding, statement, tiles
-from cachemend.warehouse.report.labels import experiment_label
+from cachemend.warehouse.report.labels import arm_order, experiment_label
 from cachemend.warehouse.report.lengths import LengthTable, length_table
 from cachemend.warehouse.report.orderings import Ordering, orderings
 from cachemend.warehouse.report.paired import Comparison, paired_table
@@ -59,12 +59,22 @@ class GroupView(NamedTuple):
     invariants: list[InvariantCount]
     run_ids: list[str]
     latest: datetime
+    template: str = "group.html.jinja"
 
     @property
     def title(self) -> str:
         """A short name for the table of contents."""
         parts = (self.identity.model, self.identity.dtype, f"{self.identity.executor} executor")
         return f"{experiment_label(self.identity.experiment)}: {', '.join(parts)}"
+
+    @property
+    def contents(self) -> list[tuple[str, str]]:
+        """Anchors of the section's parts, with their names."""
+        parts = [("sweep", "Sweep"), ("figures", "Figures"), ("paired", "Paired tests")]
+        if self.checks_paper:
+            parts.append(("orderings", "Paper's orderings"))
+        parts += [("lengths", "By length"), ("cases", "Case by case"), ("failures", "Failures")]
+        return [(f"{self.key}-{anchor}", name) for anchor, name in parts]
 
     @property
     def verdicts(self) -> str:
@@ -107,8 +117,8 @@ def group_view(
         published=published,
         checks_paper=checks_paper,
         orderings=orderings(rows) if checks_paper else [],
-        viewer=viewer(identity, rows, texts, room),
-        failures=failures(rows),
+        viewer=viewer(identity, rows, texts, room, main.stratum.headline_budget),
+        failures=failures(rows, lambda row: arm_order(row.arm)),
         invariants=invariants(rows),
         run_ids=sorted({row.run_id for row in rows}),
         latest=max(row.recorded_at for row in rows),

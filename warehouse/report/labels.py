@@ -9,7 +9,7 @@ ORACLE = "clean-state-oracle"
 SUBJECT = "sur"
 """The allocator that the finding and the paired table are about."""
 
-_EXPERIMENTS = {"erasing-niah": "Erasing-NIAH"}
+_EXPERIMENTS = {"erasing-niah": "Erasing-NIAH", "edit-repair": "Repair after an edit"}
 _LABELS = {
     "dirty": "Dirty",
     "shift": "Shift",

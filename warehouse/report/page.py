@@ -13,6 +13,12 @@ from plotly.offline import get_plotlyjs
 
 from cachemend.calibration import intervals
 from cachemend.repair_core.errors import InputError
+from cachemend.warehouse import edit_evidence
+from cachemend.warehouse.report.edits.costs import CostView, read_costs
+from cachemend.warehouse.report.edits.groups import EditGroupView, edit_group_view
+from cachemend.warehouse.report.edits.names import policy_label
+from cachemend.warehouse.report.edits.published import read_published_edits
+from cachemend.warehouse.report.edits.rows import read_edit_groups
 from cachemend.warehouse.report.failures import SHOWN, corrupt_parts
 from cachemend.warehouse.report.formats import FILTERS
 from cachemend.warehouse.report.groups import GroupView, group_view
@@ -30,7 +36,8 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 class _Content(NamedTuple):
-    groups: list[GroupView]
+    groups: list[GroupView | EditGroupView]
+    costs: list[CostView]
     runs: list[Run]
     corrupt: list[CorruptPart]
     published_model: str | None
@@ -39,7 +46,8 @@ class _Content(NamedTuple):
 def write_report(results: Path, out: Path | None = None, published_model: str | None = None) -> Path:
     """Write the report of a results folder as one HTML page that needs no network.
 
-    The page's table of the paper's orderings is also written as CSV beside it: NAME-orderings.csv for NAME.html.
+    The page's table of the paper's orderings is also written as CSV beside it: NAME-orderings.csv for NAME.html, unless
+    the folder holds nothing of the deletion study.
 
     Safe while a run is writing: the page shows what was recorded when its records were read, and is replaced as a
     whole or not at all.
@@ -71,26 +79,38 @@ def write_report(results: Path, out: Path | None = None, published_model: str | 
             seed=intervals.SEED,
             alpha=ALPHA,
             orderings_file=listed.name,
+            evidence=edit_evidence,
         )
     )
     _write_atomically(page, target)
-    _write_atomically(orderings_csv((group.identity, group.orderings) for group in content.groups), listed)
+    swept = [group for group in content.groups if isinstance(group, GroupView)]
+    if swept:
+        _write_atomically(orderings_csv((group.identity, group.orderings) for group in swept), listed)
     return target
 
 
 def _content(results: Path, published_model: str | None) -> _Content:
-    rows = read_groups(results)
+    rows, edits, costs = read_groups(results), read_edit_groups(results), read_costs(results)
+    if not rows and not edits and not costs:
+        raise InputError(
+            f"results folder {results} holds no records; run an experiment first: cachemend run erasing-niah"
+        )
     runs, cohorts = read_runs(results), read_cohort_names(results)
     published = {name: read_published(results, name) for name in {identity.experiment for identity in rows}}
     tables = [table for name in sorted(published) for table in published[name]]
     chosen = chosen_model(tables, published_model)
-    texts, room = Texts(results), PAGE_BYTES // len(rows)
-    groups = [
+    texts, room = Texts(results), PAGE_BYTES // max(1, len(rows) + len(edits))
+    groups: list[GroupView | EditGroupView] = [
         group_view(number, identity, own, runs, cohorts, published[identity.experiment], texts, room)
         for number, (identity, own) in enumerate(rows.items())
     ]
+    figures = read_published_edits(results) if edits else []
+    groups += [
+        edit_group_view(number, identity, own, runs, cohorts, figures, texts, room)
+        for number, (identity, own) in enumerate(edits.items())
+    ]
     groups.sort(key=lambda group: group.latest, reverse=True)
-    return _Content(groups, runs, corrupt_parts(results), chosen)
+    return _Content(groups, costs, runs, corrupt_parts(results), chosen)
 
 
 @cache
@@ -104,6 +124,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(FILTERS)
     environment.filters.update(allocator=allocator_label, budget=budget_label, experiment=experiment_label)
+    environment.filters.update(policy=policy_label)
     return environment
 
 

@@ -47,7 +47,12 @@ STAGE_COLORS = {
 
 def mark(allocator: str, position: int) -> Mark:
     """Return an allocator's mark; one not known here takes a spare by its position."""
-    return _MARKS.get(allocator, _SPARE[position % len(_SPARE)])
+    return _MARKS.get(allocator) or spare_mark(position)
+
+
+def spare_mark(position: int) -> Mark:
+    """Return one of the marks by position, for a series that has none of its own."""
+    return _SPARE[position % len(_SPARE)]
 
 
 def translucent(color: str, alpha: float) -> str:

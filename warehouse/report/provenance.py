@@ -99,7 +99,10 @@ def read_runs(results: Path) -> list[Run]:
 
 def read_cohort_names(results: Path) -> dict[str, str]:
     """Return the name of every cohort that has a stored case, by digest."""
-    answer = store.ask(results, "SELECT DISTINCT cohort_digest, cohort FROM cases ORDER BY ALL")
+    answer = store.ask(
+        results,
+        "SELECT cohort_digest, cohort FROM cases UNION SELECT cohort_digest, cohort FROM edit_cases ORDER BY ALL",
+    )
     return {row["cohort_digest"]: row["cohort"] for row in answer.table.to_pylist()}
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
-from cachemend.repair_core.errors import InputError
 from cachemend.warehouse import store
 from cachemend.warehouse.report.labels import ArmKey, method_name
 
@@ -20,7 +19,8 @@ INVARIANTS = ("input_unchanged", "positions_exact", "unselected_bit_identical")
 CONTROL = "bottom-right"
 """The executor that is no repair; named here because importing the executors loads torch."""
 
-_EXPRESSIONS = {"runs": "CAST(flatten([[i.start, i.stop - i.start] for i in intervals]) AS VARCHAR) AS runs"}
+RUNS_EXPRESSION = "CAST(flatten([[i.start, i.stop - i.start] for i in intervals]) AS VARCHAR) AS runs"
+"""SQL of `Row.runs`."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -114,21 +114,13 @@ class Row:
 
 
 def read_groups(results: Path) -> dict[Identity, tuple[Row, ...]]:
-    """Return the latest rows of every group, groups and rows in a fixed order.
-
-    Raises:
-        InputError: the folder holds no records.
-    """
+    """Return the latest rows of every group, groups and rows in a fixed order; none if there are no records."""
     shared = [field.name for field in fields(Identity)]
     own = [field.name for field in fields(Row)]
-    columns = [_EXPRESSIONS.get(name, name) for name in shared + own]
+    columns = [RUNS_EXPRESSION if name == "runs" else name for name in shared + own]
     answer = store.ask(results, f"SELECT {', '.join(columns)} FROM records ORDER BY ALL")
     groups: defaultdict[Identity, list[Row]] = defaultdict(list)
     for record in answer.table.to_pylist():
         identity = Identity(**{name: record[name] for name in shared})
         groups[identity].append(Row(**{name: record[name] for name in own}))
-    if not groups:
-        raise InputError(
-            f"results folder {results} holds no records; run an experiment first: cachemend run erasing-niah"
-        )
     return {identity: tuple(rows) for identity, rows in sorted(groups.items())}

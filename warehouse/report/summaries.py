@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import methodcaller
 from statistics import fmean, median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cachemend.calibration import Interval, bootstrap_mean
 from cachemend.warehouse.report.labels import ArmKey
@@ -84,11 +84,11 @@ def prefill_seconds(rows: Iterable[Row]) -> float | None:
     return median(values) if values else None
 
 
-def invariants(rows: Iterable[Row]) -> list[InvariantCount]:
-    """Count the invariants over the rows of sparse arms, failed rows included."""
+def invariants(rows: Iterable[Any], names: Sequence[str] = INVARIANTS) -> list[InvariantCount]:
+    """Count invariants, columns of the rows, over the rows of sparse arms, failed rows included."""
     sparse = [row for row in rows if not row.arm.is_reference]
     counts = []
-    for name in INVARIANTS:
+    for name in names:
         states = [getattr(row, name) for row in sparse]
         counts.append(InvariantCount(name, states.count(True), states.count(False), states.count(None)))
     return counts

@@ -1,4 +1,4 @@
-"""The texts of cases: from the table `cases` where a run stored them, else from the cohort file of the same folder."""
+"""The texts of cases: from the tables of cases where a run stored them, else from the cohort file of the folder."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ class CaseText(NamedTuple):
     """What a case says, as far as the results folder tells.
 
     Attributes:
-        context: the edited context; deleted: what was cut out of it; query: the question.
+        context: the edited context; deleted: what was cut out of it, or what an edit replaced; query: the question.
         stops: where each token of the edited context ends in `context`, characters; None if not recorded.
         source: where the texts come from; None when there are none.
     """
@@ -35,7 +35,9 @@ class Texts:
         self._folder = results / "cohorts"
         self._file = lru_cache(maxsize=None)(self._read)
         names = "experiment, cohort_digest, case_digest, context_text, deleted_text, query_text, token_stops"
-        rows = store.ask(results, f"SELECT {names} FROM cases").table.to_pylist()
+        edited = names.replace("deleted_text", "old_span_text AS deleted_text")
+        both = f"SELECT {names} FROM cases UNION ALL BY NAME SELECT {edited} FROM edit_cases"
+        rows = store.ask(results, both).table.to_pylist()
         self._rows = {(row["experiment"], row["cohort_digest"], row["case_digest"]): row for row in rows}
 
     def of(self, experiment: str, cohort_digest: str, case_digest: str) -> CaseText:
@@ -47,7 +49,8 @@ class Texts:
         case = self._file(cohort_digest).get(case_digest)
         if case is None:
             return CaseText(stops=stops)
-        return CaseText(case["context_text"], case["deleted_text"], case["query_text"], stops, "cohort file")
+        deleted = case.get("deleted_text", case.get("old_span_text"))
+        return CaseText(case["context_text"], deleted, case["query_text"], stops, "cohort file")
 
     def _read(self, cohort_digest: str) -> Mapping[str, Mapping[str, Any]]:
         if Path(cohort_digest).name != cohort_digest:

@@ -10,7 +10,7 @@ from cachemend.repair_core.arms import REFERENCES
 from cachemend.warehouse.report.case_data import case_data, packed
 from cachemend.warehouse.report.figure_frame import embedded
 from cachemend.warehouse.report.formats import plural
-from cachemend.warehouse.report.labels import SUBJECT, allocator_label, allocator_order, arm_order
+from cachemend.warehouse.report.labels import SUBJECT, allocator_label, allocator_order, arm_order, budget_label
 from cachemend.warehouse.report.palette import REFERENCE_COLOR, mark
 from cachemend.warehouse.report.rows import Identity, Row
 from cachemend.warehouse.report.strata import HEADLINE
@@ -20,6 +20,12 @@ PAGE_BYTES = 5_000_000
 """Packed cases a page may hold, all groups together; the page says how many cases had no room."""
 
 _SHOWN_AT_FIRST = (SUBJECT, "dense-tokens")
+_COLUMNS = ("Recomputed positions", "Intervals", "Exact", "Gold NLL", "TV to clean", "Leakage", "Answer")
+_CAPTION = (
+    "Recomputed positions, from the first token of the edited context to the last: grey is the prefix, which stays "
+    "valid; the line is the deletion; a block below it marks the value the question asks for. Tick up to three arms "
+    "to see their positions in the text."
+)
 
 
 class ViewerCase(NamedTuple):
@@ -31,16 +37,40 @@ class ViewerCase(NamedTuple):
     data: str
 
 
+class Choice(NamedTuple):
+    """A budget that can be chosen; `label` names it."""
+
+    value: float
+    label: str
+    selected: bool
+
+
 class Viewer(NamedTuple):
-    """The viewer: `methods` is JSON that is safe inside a script element, `notes` are sentences of the page."""
+    """The viewer.
+
+    Attributes:
+        budgets: every budget of the rows, ascending.
+        methods: JSON that is safe inside a script element.
+        notes: sentences of the page on where texts come from and what is left out.
+        chooser: what a budget is called; choices: the budgets that can be chosen.
+        columns: heads of the table of arms, after the arm itself.
+        caption: what that table shows; lead: what the viewer is.
+    """
 
     cases: list[ViewerCase]
     budgets: list[float]
     methods: Markup
     notes: list[str]
+    chooser: str
+    choices: list[Choice]
+    columns: Sequence[str]
+    caption: str
+    lead: str
 
 
-def viewer(identity: Identity, rows: Sequence[Row], texts: Texts, room: int) -> Viewer:
+def viewer(
+    identity: Identity, rows: Sequence[Row], texts: Texts, room: int, headline_budget: float | None = None
+) -> Viewer:
     """Prepare the cases of a group.
 
     Args:
@@ -48,6 +78,7 @@ def viewer(identity: Identity, rows: Sequence[Row], texts: Texts, room: int) -> 
         rows: all its rows.
         texts: where to look for texts.
         room: characters its packed cases may take; cases that come later in the order are left out.
+        headline_budget: the budget to show first; None for the smallest.
     """
     names = sorted({row.arm.allocator for row in rows}, key=allocator_order)  # references first
     numbers = {name: number for number, name in enumerate(names)}
@@ -67,9 +98,19 @@ def viewer(identity: Identity, rows: Sequence[Row], texts: Texts, room: int) -> 
         right = sum(int(row.correct) for row in own)
         label = f"{own[0].case_id}: {right} of {plural(len(own), 'arm')} right"
         shown.append(ViewerCase(len(shown), label, own[0].stratum or "all", data))
-    notes = _notes(sources, len(by_case) - len(shown), identity.cohort_digest)
     budgets = sorted({row.budget for row in rows if row.budget is not None})
-    return Viewer(shown, budgets, embedded([_method(*item) for item in enumerate(names)]), notes)
+    first = headline_budget if headline_budget is not None else next(iter(budgets), None)
+    return Viewer(
+        cases=shown,
+        budgets=budgets,
+        methods=embedded([_method(*item) for item in enumerate(names)]),
+        notes=text_notes(sources, len(by_case) - len(shown), identity.cohort_digest, "cases"),
+        chooser="Budget",
+        choices=[Choice(budget, budget_label(budget), budget == first) for budget in budgets],
+        columns=_COLUMNS,
+        caption=_CAPTION,
+        lead="Every arm's answer to one case, and the positions it recomputed.",
+    )
 
 
 def _method(position: int, name: str) -> dict[str, object]:
@@ -87,19 +128,20 @@ def _case_order(rows: Sequence[Row]) -> tuple[bool, str, int, str]:
     return first.stratum != HEADLINE, first.stratum or "", first.length or 0, first.case_id
 
 
-def _notes(sources: Counter[str], omitted: int, cohort_digest: str) -> list[str]:
+def text_notes(sources: Counter[str], omitted: int, cohort_digest: str, table: str) -> list[str]:
+    """Say where texts come from (cases by source; `table` may hold them) and how many cases had no room."""
     notes = []
     if sources["cases"]:
-        notes.append("Texts come from the table cases, where a run stored them.")
+        notes.append(f"Texts come from the table {table}, where a run stored them.")
     if sources["cohort file"]:
         notes.append(
             f"Texts come from cohorts/{cohort_digest}.json in the results folder; no run stored them in the table "
-            "cases. This page now holds them too: mind that before you pass it on."
+            f"{table}. This page now holds them too: mind that before you pass it on."
         )
     if sources["none"]:
         notes.append(
-            f"{plural(sources['none'], 'case')} without a text in the table cases or in a readable cohort file of the "
-            "results folder: positions are shown without it."
+            f"{plural(sources['none'], 'case')} without a text in the table {table} or in a readable cohort file "
+            "of the results folder: positions are shown without it."
         )
     if omitted:
         notes.append(f"{plural(omitted, 'further case')} left out to keep this page small; all are open to SQL.")

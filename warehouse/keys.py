@@ -1,0 +1,41 @@
+"""The columns that identify a row of each result table.
+
+They are what determines a result, never when or where it was computed.
+"""
+
+CASE_KEY = ("experiment", "cohort_digest", "case_digest")
+
+_SETTINGS = (
+    "executor",
+    "attention",
+    "model_fingerprint",
+    "dtype",
+    "decoding",
+    "score_rule",
+    "engine_version",
+)
+
+KEY = (*CASE_KEY, "allocator", "budget", "auxiliary", *_SETTINGS)
+"""The key of `records`; the digests of stored rows depend on this order."""
+
+EDIT_RECORD_KEY = (*CASE_KEY, "policy", "k", "operator", *_SETTINGS)
+EDIT_SEQUENCE_KEY = (*CASE_KEY, "mode", "staleness_limit", "step", "probe", "policy", "k", *_SETTINGS)
+EDIT_TIMING_KEY = (
+    "experiment",
+    "model_fingerprint",
+    "dtype",
+    "executor",
+    "attention",
+    "engine_version",
+    "device",
+    "length",
+    "k",
+    "what",
+    "copy",
+)
+
+GROUP_KEY = ("experiment", "cohort_digest", *_SETTINGS, "split")
+"""What the rows of an analysis share; never pooled."""
+
+CELL_KEY = (*GROUP_KEY, "condition", "distance", "family")
+"""A group's cell: one condition, distance tier and wording, NULL for all wordings."""
