@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cachemend.repair_core.errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from cachemend.flows.config import ErasingNiahConfig
+    from cachemend.flows.model_config import ModelConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +26,9 @@ class Experiment:
     config: str
     flow: str
 
-    def load_config(self) -> "type[ErasingNiahConfig]":
+    def load_config(self) -> "type[ModelConfig]":
         """Import the class of the experiment's settings."""
-        kind: type[ErasingNiahConfig] = _load(self.config)
+        kind: type[ModelConfig] = _load(self.config)
         return kind
 
     def load_flow(self) -> Any:
@@ -44,6 +44,12 @@ EXPERIMENTS = {
             summary="delete one of two same-key facts, repair the cache within a budget, ask for the other",
             config="cachemend.flows.config:ErasingNiahConfig",
             flow="cachemend.flows.erasing_niah:erasing_niah",
+        ),
+        Experiment(
+            name="edit-repair",
+            summary="rewrite a fact in place, recompute K positions downstream of it, ask what follows from it",
+            config="cachemend.flows.edit_config:EditRepairConfig",
+            flow="cachemend.flows.edit_repair:edit_repair",
         ),
     )
 }

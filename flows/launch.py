@@ -16,15 +16,15 @@ from cachemend.repair_core.errors import InputError
 from cachemend.tasks.addresses import check_reachable
 
 if TYPE_CHECKING:
-    from cachemend.flows.config import ErasingNiahConfig
-    from cachemend.flows.summary import Summary
+    from cachemend.flows.ended import Ended
+    from cachemend.flows.model_config import ModelConfig
 
 
 class Request(NamedTuple):
     """An experiment with checked settings and a results folder that can be written, absolute."""
 
     experiment: Experiment
-    config: "ErasingNiahConfig"
+    config: "ModelConfig"
     results: Path
 
 
@@ -62,7 +62,7 @@ def prepare(
     return Request(chosen, config, folder)
 
 
-def run_here(request: Request, *, limit: int | None, address: str | None) -> "Summary":
+def run_here(request: Request, *, limit: int | None, address: str | None) -> "Ended":
     """Run in this process. Prefect's history goes to the API the user has set, else to a server of our own."""
     from cachemend.flows.local_server import prefect_api
 
@@ -70,7 +70,7 @@ def run_here(request: Request, *, limit: int | None, address: str | None) -> "Su
         flow = request.experiment.load_flow()
         if os.environ.get("PREFECT_LOGGING_LEVEL") == DEFAULTS["PREFECT_LOGGING_LEVEL"]:
             _quiet_prefect()
-        summary: Summary = flow(request.config, str(request.results), limit, address)
+        summary: Ended = flow(request.config, str(request.results), limit, address)
     return summary
 
 
@@ -100,7 +100,7 @@ def check_cron(expression: str) -> None:
         raise InputError(f"cron expression {expression!r} is not valid; five fields such as '0 3 * * *'") from error
 
 
-def movable(config: "ErasingNiahConfig") -> "ErasingNiahConfig":
+def movable(config: "ModelConfig") -> "ModelConfig":
     """Make a model folder's path absolute: a job or a scheduled run starts in another folder."""
     from cachemend.repair_core.embedded import EMBEDDED
 

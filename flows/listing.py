@@ -10,11 +10,14 @@ from cachemend.flows.experiments import EXPERIMENTS
 
 def print_listing() -> None:
     """Print everything a config key or argument can name."""
+    from cachemend.datasets.edit_families import FAMILIES
+    from cachemend.datasets.edit_rosters import EDIT_ROSTERS
     from cachemend.datasets.niah_rosters import ROSTERS
     from cachemend.repair_core.allocators import names
     from cachemend.repair_core.arms import REFERENCES
     from cachemend.repair_core.embedded import EMBEDDED
     from cachemend.repair_core.executors import EXECUTORS
+    from cachemend.repair_core.policies import DIAGNOSTICS, POLICIES
     from cachemend.repair_core.refreshing import ATTENTIONS
 
     print("experiments")
@@ -25,8 +28,17 @@ def print_listing() -> None:
         each = roster.cases_per_length + roster.control_per_length
         lengths = ", ".join(map(str, roster.lengths))
         print(f"  {roster.name}: {each * len(roster.lengths)} cases, {lengths} tokens, {roster.score_rule}")
+    print("cases (rosters of edit-repair)")
+    for edits in EDIT_ROSTERS.values():
+        print(
+            f"  {edits.name}: {edits.split}, {edits.n_items} items of up to {edits.max_candidates} candidates, "
+            f"{edits.n_tokens} tokens, distances {', '.join(map(str, edits.distances))}"
+        )
     print(f"references: {', '.join(REFERENCES)}")
     print(f"allocators: {', '.join(names())}")
+    print(f"policies: {', '.join(POLICIES)}")
+    print(f"diagnostics: {', '.join(DIAGNOSTICS)}")
+    print(f"families: {', '.join(FAMILIES)}")
     print(f"executor: {', '.join(EXECUTORS)}")
     print(f"attention: {', '.join(ATTENTIONS)}")
     print(f"models: {', '.join(EMBEDDED)} (embedded), a local folder, or a Hugging Face name")

@@ -21,7 +21,9 @@ def check_writable(folder: Path) -> None:
         raise InputError(f"results folder {folder}: cannot write ({error.strerror}); give a writable folder") from error
 
 
-def kept(folder: Path, run_id: str) -> str:
-    """One line on what a run that ended early has written."""
-    answer = store.query(folder, f"SELECT count(*) AS n FROM records WHERE run_id = '{run_id}'")
-    return f"{answer.column('n')[0]} records of this run are kept in {folder}; run again to go on"
+def kept(folder: Path, run_id: str, table: str = "records") -> str:
+    """One line on what a run that ended early has written to `table`."""
+    with store.connect(folder) as connection:
+        # A row that was computed again counts too: it is a row of this run.
+        row = connection.execute(f"SELECT count(*) FROM parts.{table} WHERE run_id = ?", [run_id]).fetchone()
+    return f"{row[0] if row else 0} records of this run are kept in {folder}; run again to go on"

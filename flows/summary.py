@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from cachemend.flows.tables import wide_console
-from cachemend.tasks.records import RunIdentity
+from cachemend.tasks.identity import RunIdentity
 from cachemend.tasks.stage import stage
 from cachemend.warehouse import store
 from cachemend.warehouse.report import write_report

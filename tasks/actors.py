@@ -1,4 +1,4 @@
-"""The Ray actor: one loaded model that runs the arms of one case after another."""
+"""The Ray actor: one loaded model that runs the arms of one case after another, whatever kind of work they are."""
 
 import gc
 import logging
@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
-from cachemend.datasets.niah_case import NiahCase
-from cachemend.repair_core import Arm, LoadedModel, load_model
-from cachemend.tasks.failures import failed_measurement, outcome_of
+from cachemend.repair_core import LoadedModel, load_model
+from cachemend.tasks.failures import outcome_of
 from cachemend.tasks.provenance import hardware
-from cachemend.tasks.repair_case import run_case
+from cachemend.tasks.work import Place, get_work
 from cachemend.tasks.worker_spec import ModelIdentity, ShardResult, WorkerSpec
 
 logger = logging.getLogger(__name__)
@@ -49,26 +48,17 @@ class RepairWorker:
         auxiliary = self._auxiliary.fingerprint if self._auxiliary is not None else "target"
         return ModelIdentity(model.fingerprint, model.dtype, model.revision, auxiliary, hardware())
 
-    def run(self, case: NiahCase, arms: Sequence[Arm]) -> ShardResult:
+    def run(self, work_name: str, case: Any, arms: Sequence[Any]) -> ShardResult:
         """Run the arms of a case; a failure becomes rows that name it, never an exception."""
+        work = get_work(work_name)
         try:
-            rows = run_case(
-                self._loaded(),
-                case,
-                arms,
-                executor=self._spec.executor,
-                attention=self._spec.attention,
-                max_new_tokens=self._spec.max_new_tokens,
-                score_rule=self._spec.score_rule,
-                auxiliary=self._auxiliary,
-            )
+            measured = work.run(Place(self._loaded(), self._auxiliary, self._spec), case, arms)
         except Exception as error:
             logger.exception("case %s failed on worker %s", case.case_id, self._name)
-            outcome, reason = outcome_of(error)
-            rows = [failed_measurement(case.gold, outcome, reason) for _ in arms]
-        if any(row["outcome"] == "out_of_memory" for row in rows):
+            measured = [row for arm in arms for row in work.failed(case, arm, *outcome_of(error))]
+        if any(row.get("outcome") == "out_of_memory" for _, row in measured):
             _release_memory()
-        return ShardResult(self._name, rows)
+        return ShardResult(self._name, measured)
 
     def _loaded(self) -> LoadedModel:
         if self._model is None:

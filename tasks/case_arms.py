@@ -1,7 +1,7 @@
 """The arms of one case: what they share is computed once, and each leaves only the rows it changed."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from transformers.cache_utils import Cache
@@ -14,6 +14,7 @@ from cachemend.repair_core.intervals import Positions, causal_pairs, maximal_int
 from cachemend.repair_core.invariants import caches_equal, changed_rows
 from cachemend.repair_core.repairing import signal_seconds
 from cachemend.repair_core.timing import timed
+from cachemend.tasks.answer_arms import Built
 
 TIMED_STAGES = (
     "t_prefill: prefill of p + e + s (dirty) or of p + s (re-prefill)",
@@ -23,20 +24,6 @@ TIMED_STAGES = (
     "t_refresh: recomputation in place, once per distinct support; the suffix forward and prefix copy for replay",
     "t_query, t_decode: only where an arm is answered alone",
 )
-
-
-class Built(NamedTuple):
-    """An arm ready to be answered.
-
-    Attributes:
-        key: equal for arms whose caches are equal.
-        cache: what to answer from: the rows that differ from the shifted cache, or a cache of another length.
-        row: what was measured so far, as columns of `records`.
-    """
-
-    key: str | bytes
-    cache: Cache | Delta
-    row: dict[str, Any]
 
 
 @dataclass(kw_only=True)

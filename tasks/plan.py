@@ -1,15 +1,15 @@
 """What a run still has to compute: one shard per case, holding the arms without a finished record."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cachemend.datasets.cohort import read_cohort
-from cachemend.datasets.niah_case import NiahCase
-from cachemend.repair_core import Arm
-from cachemend.tasks.records import RunIdentity
+from cachemend.tasks.identity import Identity
+from cachemend.tasks.records import row_key
 from cachemend.tasks.stage import stage
+from cachemend.tasks.work import Work, get_work
 from cachemend.warehouse.parts import finished_keys, scan, set_aside
 from cachemend.warehouse.schemas import TABLES
 
@@ -24,7 +24,7 @@ class Shard:
     """
 
     case_index: int
-    arms: tuple[Arm, ...]
+    arms: tuple[Any, ...]
 
 
 class Plan(NamedTuple):
@@ -41,26 +41,39 @@ class Plan(NamedTuple):
 
 @stage(name="plan")
 def plan_shards(
-    results: Path, cohort_file: Path, limit: int | None, arms: Sequence[Arm], identity: RunIdentity
+    work_name: str,
+    results: Path,
+    cohort_file: Path,
+    indices: Iterable[int],
+    arms_of: Callable[[int], Sequence[Any]],
+    identity: Identity,
 ) -> Plan:
     """Set corrupt parts aside and list what is missing.
 
     Args:
+        work_name: the kind of work.
         results: results folder.
         cohort_file: the cohort, as `write_cohort` left it.
-        limit: take only the first cases; None for all.
-        arms: the arms every case should have.
+        indices: the cases to cover, by their place in the cohort.
+        arms_of: the arms that the case at a place should have.
         identity: what the run's records share.
     """
+    work = get_work(work_name)
     corrupt = aside(results)
-    finished = finished_keys(results)
+    finished = finished_keys(results, work.table)
+    cases = read_cohort(cohort_file, work.case_type).cases
     shards = []
-    cases = read_cohort(cohort_file, NiahCase).prefix(limit).cases
-    for index, case in enumerate(cases):
-        missing = tuple(arm for arm in arms if identity.key(case.digest, arm) not in finished)
+    for index in indices:
+        missing = tuple(arm for arm in arms_of(index) if not arm_keys(work, identity, cases[index], arm) <= finished)
         if missing:
             shards.append(Shard(case_index=index, arms=missing))
     return Plan(tuple(shards), corrupt)
+
+
+def arm_keys(work: Work, identity: Identity, case: Any, arm: Any) -> set[str]:
+    """The keys of the rows that an arm of a case has once it is finished."""
+    shared = {**work.facts(case), **identity.of(case.digest, arm)}
+    return {row_key(work.table, {**shared, **cell}) for cell in work.cells(case, arm)}
 
 
 def aside(results: Path) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Self
 import ray
 from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError, WorkerCrashedError
 
-from cachemend.datasets.niah_case import NiahCase
 from cachemend.repair_core.errors import InputError
 from cachemend.tasks.actors import RepairWorker
-from cachemend.tasks.failures import failed_measurement, outcome_of
+from cachemend.tasks.failures import outcome_of
 from cachemend.tasks.plan import Shard
 from cachemend.tasks.sizing import PoolSize
+from cachemend.tasks.work import Work
 from cachemend.tasks.worker_spec import ModelIdentity, ShardResult, WorkerSpec
 
 logger = logging.getLogger(__name__)
@@ -89,13 +89,14 @@ class WorkerPool:
             for slot in self._ready():
                 self._take(slot)
 
-    def run(self, shards: Sequence[Shard], cases: Sequence[NiahCase]) -> Iterator[Finished]:
+    def run(self, work: Work, shards: Sequence[Shard], cases: Sequence[Any]) -> Iterator[Finished]:
         """Run all shards and yield each as it finishes, in no fixed order.
 
         A worker that dies is replaced and its shard tried once more; a shard that costs two workers is given up
         and its arms get the outcome `worker_died`.
 
         Args:
+            work: the kind of work.
             shards: what to run.
             cases: the cohort's cases, which the shards' indices point into.
 
@@ -105,7 +106,7 @@ class WorkerPool:
         queue = deque(shards)
         deaths: Counter[Shard] = Counter()
         while True:
-            self._assign(queue, cases)
+            self._assign(work, queue, cases)
             if not queue and not any(slot.shard for slot in self._slots):
                 return
             for slot in self._ready():
@@ -118,12 +119,12 @@ class WorkerPool:
                     if deaths[shard] < ATTEMPTS:
                         queue.appendleft(shard)
                         continue
-                    gold = cases[shard.case_index].gold
-                    got = ShardResult("lost", [failed_measurement(gold, *got) for _ in shard.arms])
-                self._assign(queue, cases)  # before the caller writes this shard
+                    case = cases[shard.case_index]
+                    got = ShardResult("lost", [row for arm in shard.arms for row in work.failed(case, arm, *got)])
+                self._assign(work, queue, cases)  # before the caller writes this shard
                 yield Finished(shard, got)
 
-    def _assign(self, queue: deque[Shard], cases: Sequence[NiahCase]) -> None:
+    def _assign(self, work: Work, queue: deque[Shard], cases: Sequence[Any]) -> None:
         """Start workers that are missing and give the idle ones a shard each."""
         busy = sum(slot.shard is not None for slot in self._slots)
         while len(self._slots) < min(self.size.workers, busy + len(queue)):
@@ -131,7 +132,7 @@ class WorkerPool:
         for slot in self._slots:
             if queue and slot.identity and slot.shard is None:
                 slot.shard = queue.popleft()
-                slot.ref = slot.actor.run.remote(cases[slot.shard.case_index], slot.shard.arms)
+                slot.ref = slot.actor.run.remote(work.name, cases[slot.shard.case_index], slot.shard.arms)
 
     def _spawn(self) -> None:
         size = self.size

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cachemend.tasks.case_arms import TIMED_STAGES
+from cachemend.tasks.identity import SharedIdentity
 from cachemend.tasks.provenance import GitState, versions
-from cachemend.tasks.records import RunIdentity
 from cachemend.tasks.run_shards import Written
+from cachemend.tasks.work import Work
 from cachemend.tasks.worker_spec import ModelIdentity
 from cachemend.warehouse.parts import write_part
 
@@ -20,6 +20,7 @@ class RunLog:
     """Writes the rows of one run.
 
     Attributes:
+        work: the kind of work.
         results: results folder.
         run_id: the run.
         identity: what the run's records share.
@@ -31,9 +32,10 @@ class RunLog:
         started_at: when it began, UTC.
     """
 
+    work: Work
     results: Path
     run_id: str
-    identity: RunIdentity
+    identity: SharedIdentity
     model: ModelIdentity
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
@@ -66,8 +68,8 @@ class RunLog:
             "git_dirty": self.git.dirty,
             "versions": json.dumps({**versions(), "model_revision": self.model.revision}),
             "hardware": json.dumps(self.model.hardware),
-            "seeds": json.dumps({"cases": self.manifest["seeds"], "random-units": "SHA-256 of the case id"}),
-            "timed_stages": list(TIMED_STAGES),
+            "seeds": json.dumps({"cases": self.manifest["seeds"], **self.work.seeds}),
+            "timed_stages": list(self.work.timed_stages),
             "engine_version": self.identity.engine_version,
             "recorded_at": now,
         }

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cachemend.datasets.cohort import read_cohort
-from cachemend.datasets.niah_case import NiahCase
+from cachemend.tasks.identity import Identity
 from cachemend.tasks.plan import Shard
 from cachemend.tasks.pool import WorkerPool
 from cachemend.tasks.progress import progress
-from cachemend.tasks.records import RunIdentity, record_rows
+from cachemend.tasks.records import record_rows
 from cachemend.tasks.stage import stage
+from cachemend.tasks.work import get_work
 from cachemend.warehouse.parts import write_part
 
 
@@ -24,12 +25,13 @@ class Written(NamedTuple):
 
 @stage(name="run shards")
 def run_shards(
+    work_name: str,
     pool: WorkerPool,
     shards: Sequence[Shard],
     *,
     results: Path,
     cohort_file: Path,
-    identity: RunIdentity,
+    identity: Identity,
     run_id: str,
 ) -> Written:
     """Run all shards and write one part for each as soon as it returns.
@@ -39,13 +41,16 @@ def run_shards(
     Raises:
         InputError: workers cannot load the model, or the results folder cannot be written.
     """
-    cases = read_cohort(cohort_file, NiahCase).cases
+    work = get_work(work_name)
+    cases = read_cohort(cohort_file, work.case_type).cases
     outcomes: Counter[str] = Counter()
     with progress(sum(len(shard.arms) for shard in shards), identity.experiment) as advance:
-        for shard, result in pool.run(shards, cases):
+        for shard, result in pool.run(work, shards, cases):
             case = cases[shard.case_index]
-            rows = record_rows(identity, run_id, case, shard.arms, result.worker, result.rows)
-            write_part(results, "records", rows)
-            outcomes.update(row["outcome"] for row in rows)
-            advance(len(rows))
+            rows = record_rows(work, identity, run_id, case, result.worker, result.measured)
+            if rows:
+                write_part(results, work.table, rows)
+            # A timing has no outcome of its own: one that fails ends the run.
+            outcomes.update(row.get("outcome", "ok") for row in rows)
+            advance(len(shard.arms))
     return Written(outcomes.total(), outcomes.total() - outcomes["ok"])

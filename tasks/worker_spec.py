@@ -1,7 +1,10 @@
 """What a worker is told at its start, and what it says about itself: plain data, no Ray."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from cachemend.tasks.work import Measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +18,7 @@ class WorkerSpec:
         auxiliary: the model whose states SpecCache scores, by name; None for `model` itself.
         max_new_tokens: greedy tokens of an answer.
         score_rule: how an answer is read.
+        min_gap: nats per token that the clean margin of an edited item must exceed the stale one by, to be retained.
     """
 
     model: str
@@ -28,6 +32,7 @@ class WorkerSpec:
     auxiliary: str | None = None
     max_new_tokens: int
     score_rule: str
+    min_gap: float = 0.0
 
 
 class ModelIdentity(NamedTuple):
@@ -49,7 +54,12 @@ class ModelIdentity(NamedTuple):
 
 
 class ShardResult(NamedTuple):
-    """Measurements of one shard, one per arm in the arms' order, and the worker that made them."""
+    """What was measured in one shard, and the worker that did it.
+
+    Attributes:
+        worker: the worker.
+        measured: (arm, columns) pairs; see `Work.run`.
+    """
 
     worker: str
-    rows: list[dict[str, Any]]
+    measured: "list[Measured]"

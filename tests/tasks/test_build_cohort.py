@@ -11,7 +11,8 @@ from cachemend.datasets.niah import NiahCase, NiahRoster, build_niah
 from cachemend.datasets.niah_rosters import PAPER_96
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.models import load_tokenizer
-from cachemend.tasks.build_cohort import build_cohort, token_stops
+from cachemend.tasks.build_cohort import build_cohort
+from cachemend.tasks.token_stops import token_stops as stops_in_text
 from cachemend.tasks.worker_spec import WorkerSpec
 from cachemend.warehouse import store
 
@@ -34,6 +35,10 @@ def build(folder: Path, results: Path, **changes: object) -> Path:
     spec = WorkerSpec(model=str(folder), max_new_tokens=8, score_rule="niah-list-v1")
     settings = {"results": results, "run_id": "run-1", "limit": None, "store_text": False, **changes}
     return build_cohort.fn("erasing-niah", ROSTER, spec, **settings)
+
+
+def token_stops(tokenizer: PreTrainedTokenizerBase, case: NiahCase) -> list[int] | None:
+    return stops_in_text(tokenizer, case.deletion.edited_ids, case.context_text)
 
 
 def pieces(case: NiahCase, stops: list[int]) -> list[str]:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cachemend.repair_core import Arm
-from cachemend.tasks.records import RunIdentity
+from cachemend.tasks.identity import RunIdentity
 
 SELF = RunIdentity(
     experiment="erasing-niah",

@@ -1,0 +1,201 @@
+"""The settings of an edit-repair run, and their validation before any work starts."""
+
+from dataclasses import replace
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import Field, model_validator
+
+from cachemend.datasets.edit_families import FAMILIES
+from cachemend.datasets.edit_rosters import EDIT_ROSTERS, EDIT_SEQUENCE_ROSTERS
+from cachemend.datasets.edit_spec import EditRoster, EditSequenceRoster
+from cachemend.flows.model_config import Lengths, ModelConfig, Names, check_distinct, check_known
+from cachemend.repair_core.embedded import EMBEDDED
+from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.policies import DIAGNOSTICS, POLICIES
+from cachemend.tasks.edit_arms import EDIT_REFERENCES, EditArm, deployable, own_length, policy_arms
+from cachemend.tasks.edit_choosing import ORACLES
+from cachemend.tasks.edit_cost import DEPTH, SPAN, CostArm
+from cachemend.tasks.edit_sequence_arms import AT_ONCE, LIMITED, SUCCESSIVE, SequenceArm
+
+STUDIES = ("main", "operators", "severity", "sequences", "cost")
+PRIMARY_K = 32
+COST_LENGTHS = (5000, 8000)
+COST_EXECUTORS = ("packed", "interval")
+# The panel on which transplanting and recomputing are compared (edit paper, "Transplant is not recomputation").
+OPERATOR_POLICIES = ("edit-local", "attention", "random", "causal-oracle", "causal-oracle-screened")
+OPERATOR_ITEMS = 15
+SEQUENCE_POLICIES = ("edit-local", "edit-local-boundary", "random")
+FEW_EDITS = 4
+R = TypeVar("R", EditRoster, EditSequenceRoster)
+
+
+class EditRepairConfig(ModelConfig):
+    """The settings of an edit-repair run (edit paper, "Experimental Setup").
+
+    Attributes:
+        study: "main" (policies at every K, references, diagnostics), "operators" (what main recorded, transplanted),
+            "severity" (stale and clean of every candidate, irrelevant edits too), "sequences" (several edits of one
+            context), "cost" (refresh beside re-prefill), or "all" of them in this order.
+        policies: policies and diagnostics; None for all, with the causal oracle that `screen` names.
+        k: downstream positions besides the edit span.
+        cases: rosters; None for the dev and the held-out roster of embedded models, or of all others.
+        families: wordings, instead of the rosters'.
+        background: file of paragraphs, instead of the rosters'.
+        length: tokens of an item's context, instead of the rosters'.
+        lengths: tokens of the contexts that are timed; None for 5,000 and 8,000, or what the model holds.
+        seed: added to the rosters' first seeds; another seed is another cohort.
+        min_gap: nats per token that the clean margin must exceed the stale one by for an item to be retained.
+        screen: rank single positions only in the best blocks (causal-oracle-screened); false tries every position.
+        staleness_limit: the most edits that a row may have missed in the limited sequences.
+    """
+
+    study: Literal["all", "main", "operators", "severity", "sequences", "cost"] = "all"
+    policies: Names | None = None
+    k: Lengths = (8, 16, 32, 64)
+    cases: Names | None = None
+    families: Names | None = None
+    background: str | None = None
+    length: int | None = Field(default=None, ge=1)
+    lengths: Lengths | None = None
+    min_gap: float = Field(default=0.1, ge=0)
+    screen: bool = True
+    staleness_limit: int = Field(default=4, ge=0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for key in ("policies", "k", "cases", "families", "lengths"):
+            check_distinct(key, getattr(self, key))
+        for policy in self.policies or ():
+            check_known("policies", policy, (*POLICIES, *DIAGNOSTICS))
+        for family in self.families or ():
+            check_known("families", family, FAMILIES)
+        for roster in self.cases or ():
+            check_known("cases", roster, EDIT_ROSTERS)
+        self.rosters("main")
+        return self
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """The studies to run, in order."""
+        return STUDIES if self.study == "all" else (self.study,)
+
+    def rosters(self, study: str) -> tuple[EditRoster, ...]:
+        """The rosters of a study on single edits: severity takes one without retention where there is one."""
+        names = self._roster_names()
+        if study == "severity":
+            names = tuple(dict.fromkeys(n if n.endswith("-dev") else _variant(n, "severity") for n in names))
+        return tuple(self._changed(EDIT_ROSTERS[name]) for name in names)
+
+    def sequence_rosters(self) -> tuple[EditSequenceRoster, ...]:
+        """The rosters of contexts with several edits that go with the rosters of single ones."""
+        wanted = (_sequence_name(name) for name in self._roster_names())
+        return tuple(self._changed(EDIT_SEQUENCE_ROSTERS[n]) for n in dict.fromkeys(wanted) if n)
+
+    def arms(self) -> tuple[EditArm, ...]:
+        """The three references, then every policy at every K."""
+        arms = policy_arms(self._policies(), self.k)
+        # The effects behind an oracle cost one answer per position, and the more positions the larger K is.
+        few = (None, min(self.k), self.primary_k)
+        return (*EDIT_REFERENCES, *(arm for arm in arms if arm.policy not in ORACLES or arm.k in few))
+
+    def operator_arms(self) -> tuple[EditArm, ...]:
+        """The transplants of the panel."""
+        panel = [policy for policy in self._policies() if policy in OPERATOR_POLICIES]
+        return policy_arms(panel, self.k, "transplant")
+
+    def sequence_arms(self, n_edits: int) -> tuple[SequenceArm, ...]:
+        """Span alone and the deployable policies: few edits at once and in turn, many in turn and with a limit."""
+        chosen = self.policies if self.policies is not None else SEQUENCE_POLICIES
+        policies = ("span", *(policy for policy in chosen if deployable(policy)))
+        modes = (AT_ONCE, SUCCESSIVE) if n_edits <= FEW_EDITS else (SUCCESSIVE, LIMITED)
+        return tuple(
+            SequenceArm(
+                mode=mode,
+                policy=policy,
+                k=None if policy == "span" or own_length(policy) else self.primary_k,
+                staleness_limit=self.staleness_limit if mode == LIMITED else None,
+            )
+            for mode in modes
+            for policy in policies
+        )
+
+    def cost_arm(self) -> CostArm:
+        """Everything that is timed at one length."""
+        return CostArm(ks=tuple(sorted(self.k)), executors=COST_EXECUTORS)
+
+    def cost_lengths(self) -> tuple[int, ...]:
+        """The lengths to time, none beyond what the model holds."""
+        if self.lengths is not None:
+            return tuple(sorted(self.lengths))
+        limit = self.limit()
+        return tuple(dict.fromkeys(length if limit is None else min(length, limit) for length in COST_LENGTHS))
+
+    @property
+    def primary_k(self) -> int:
+        """The K of tables and tests: 32, or the largest there is."""
+        return PRIMARY_K if PRIMARY_K in self.k else max(self.k)
+
+    def check_model(self) -> None:
+        """Check that the model exists and holds every context; reads its configuration, not its weights.
+
+        Raises:
+            InputError: an unknown model, a folder without weights, or a length the model cannot hold.
+        """
+        limit = self.limit()
+        rosters: list[EditRoster | EditSequenceRoster] = []
+        for study in self.studies:
+            if study == "sequences":
+                rosters += self.sequence_rosters()
+            elif study != "cost":
+                rosters += self.rosters(study)
+        for roster in rosters:
+            if limit is not None and roster.n_tokens + roster.max_new_tokens > limit:
+                raise InputError(
+                    f"cases {roster.name!r} have {roster.n_tokens} tokens and {roster.max_new_tokens} new ones, and "
+                    f"model {self.model!r} holds {limit}; choose shorter ones with --set length=..."
+                )
+        if "cost" in self.studies:
+            self._check_lengths(limit)
+
+    def _check_lengths(self, limit: int | None) -> None:
+        for length in self.cost_lengths():
+            if limit is not None and length > limit:
+                raise InputError(f"length {length} exceeds the {limit} tokens that model {self.model!r} holds")
+            if max(self.k) > (downstream := length - int(DEPTH * length) - SPAN - 1):
+                raise InputError(f"k {max(self.k)} exceeds the {downstream} positions downstream at length {length}")
+
+    def _policies(self) -> tuple[str, ...]:
+        if self.policies is not None:
+            return self.policies
+        other = "causal-oracle" if self.screen else "causal-oracle-screened"
+        return tuple(policy for policy in (*POLICIES, *DIAGNOSTICS) if policy != other)
+
+    def _roster_names(self) -> tuple[str, ...]:
+        default = ("embedded-dev", "embedded") if self.model in EMBEDDED else ("paper-dev", "paper", "paper-distance")
+        return self.cases if self.cases is not None else default
+
+    def _changed(self, roster: R) -> R:
+        changes: dict[str, Any] = {}
+        if self.families is not None:
+            changes["families"] = tuple(FAMILIES[name] for name in self.families)
+        if self.background is not None:
+            changes["background"] = self.background
+        if self.length is not None:
+            changes["n_tokens"] = self.length
+        if self.seed is not None:
+            # Added, not put in its place: dev and held-out seeds stay disjoint.
+            changes["first_seed"] = roster.first_seed + self.seed
+        return replace(roster, **changes)
+
+
+def _variant(name: str, kind: str) -> str:
+    """The roster of another kind that goes with `name`, or `name` where there is none."""
+    variant = f"{name}-{kind}"
+    return variant if variant in EDIT_ROSTERS else name
+
+
+def _sequence_name(name: str) -> str | None:
+    """The sequence roster that goes with a roster of single edits; None where there is none."""
+    base, _, split = name.partition("-")
+    wanted = f"{base}-sequences-dev" if split == "dev" else f"{base}-sequences"
+    return wanted if wanted in EDIT_SEQUENCE_ROSTERS else None

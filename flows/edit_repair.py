@@ -1,0 +1,148 @@
+"""The edit-repair flow: several studies of one model, each resumed where it was left, then their analysis."""
+
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.runtime import deployment
+
+from cachemend.datasets.edit_score import FLIP_RULE, MAX_NEW_TOKENS
+from cachemend.flows.edit_config import EditRepairConfig
+from cachemend.flows.edit_summary import Covered, EditSummary, print_edit_summary, summarise_edits
+from cachemend.flows.edit_units import (
+    Occasion,
+    Unit,
+    make_unit,
+    nothing_to_replay,
+    run_cost,
+    run_main,
+    run_operators,
+    run_sequences,
+    run_severity,
+)
+from cachemend.flows.results_folder import check_writable
+from cachemend.flows.running import SomeFailed, Staff, Tally, run_name, staffed
+from cachemend.tasks.analyse_edits import Analysed, analyse_edits
+from cachemend.tasks.edit_work import EXPERIMENT
+from cachemend.tasks.worker_spec import WorkerSpec
+
+
+@flow(name=EXPERIMENT)
+def edit_repair(
+    config: EditRepairConfig, results: str, limit: int | None = None, address: str | None = None
+) -> EditSummary:
+    """Run what is missing of the chosen studies, analyse, and print the result.
+
+    Args:
+        config: the settings.
+        results: results folder.
+        limit: only the first cases of every cohort; None for all.
+        address: a running Ray cluster; None for one of our own.
+
+    Raises:
+        InputError: bad settings, a model that cannot be loaded or repaired, a folder that cannot be written.
+        SomeFailed: in a scheduled run, some records failed.
+    """
+    name = run_name()
+    folder = Path(results).absolute()
+    config.check_model()
+    check_writable(folder)
+    occasion = Occasion(
+        config=config,
+        spec=worker_spec(config),
+        results=folder,
+        run_id=name.run_id,
+        nominal=name.nominal,
+        limit=limit,
+        address=address,
+    )
+    course = _Course(occasion)
+    if set(config.studies) != {"cost"}:
+        with staffed(occasion.spec, address, workers=config.workers, threads=config.threads) as staff:
+            for study in config.studies:
+                course.run(study, staff)
+    if "cost" in config.studies:
+        # Nothing else may run beside what is timed.
+        with staffed(occasion.spec, address, workers=1, threads=config.threads) as staff:
+            course.cost(staff)
+    policy_file = analyse_edits(folder, course.analysed, occasion.spec, run_id=name.run_id, primary_k=config.primary_k)
+    summary = summarise_edits(
+        folder,
+        name.run_id,
+        course.covered,
+        primary_k=config.primary_k,
+        n_written=course.tally.written.n_records,
+        notes=course.notes,
+        arms=[arm.name for arm in config.arms()],
+        policy_file=policy_file,
+    )
+    print_edit_summary(summary)
+    if deployment.id and summary.failures:
+        raise SomeFailed(summary.failure_line)
+    return summary
+
+
+def worker_spec(config: EditRepairConfig) -> WorkerSpec:
+    """What the workers of a run with these settings are told."""
+    return WorkerSpec(
+        model=config.model,
+        revision=config.revision,
+        dtype=config.dtype,
+        device=config.device,
+        device_map=config.device_map,
+        trust_remote_code=config.trust_remote_code,
+        executor=config.executor,
+        attention=config.attention,
+        max_new_tokens=MAX_NEW_TOKENS,
+        score_rule=FLIP_RULE,
+        min_gap=config.min_gap,
+    )
+
+
+class _Course:
+    """The studies of one flow run, one after another, and what they covered."""
+
+    def __init__(self, occasion: Occasion) -> None:
+        self.occasion = occasion
+        self.tally = Tally()
+        self.covered: list[Covered] = []
+        self.analysed: list[Analysed] = []
+        self.notes: list[str] = []
+
+    def run(self, study: str, staff: Staff) -> None:
+        """Run a study on each of its cohorts."""
+        config = self.occasion.config
+        if study == "sequences":
+            for roster in config.sequence_rosters():
+                unit = make_unit(self.occasion, staff, study, roster)
+                self._count(unit, run_sequences(unit))
+        elif study != "cost":
+            for items in config.rosters(study):
+                self._items(study, make_unit(self.occasion, staff, study, items), items)
+
+    def cost(self, staff: Staff) -> None:
+        """Run the timings."""
+        unit = make_unit(self.occasion, staff, "cost", self.occasion.config.cost_lengths())
+        self.tally.add(run_cost(unit).written)
+
+    def _items(self, study: str, unit: Unit, roster: Any) -> None:
+        if study == "main":
+            done: Tally | None = run_main(unit, roster)
+        elif study == "severity":
+            done = run_severity(unit)
+        else:
+            done = run_operators(unit)
+        if done is None:
+            missing = nothing_to_replay(unit)
+            if self.occasion.config.study == study:
+                raise missing
+            self.notes.append(f"note: {missing}")
+            return
+        self._count(unit, done)
+        analysed = Analysed(cohort_file=unit.cohort_file, identity=unit.identity)
+        if analysed not in self.analysed:
+            self.analysed.append(analysed)
+
+    def _count(self, unit: Unit, done: Tally) -> None:
+        self.tally.add(done.written)
+        self.covered.append(Covered(unit.identity, unit.work.table, frozenset(case.digest for case in unit.cases)))

@@ -1,0 +1,272 @@
+"""One study on one cohort: what is missing of it, and running that."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cachemend.datasets.cohort import Cohort, read_cohort
+from cachemend.datasets.edit_spec import EditRoster, EditSequenceRoster
+from cachemend.flows.edit_config import OPERATOR_ITEMS, EditRepairConfig
+from cachemend.flows.running import Staff, Tally, code_state, logged, warn_of_corrupt
+from cachemend.repair_core import ENGINE_VERSION
+from cachemend.repair_core.errors import InputError
+from cachemend.tasks.build_cohort import build_cohort
+from cachemend.tasks.edit_arms import CLEAN, EDIT_REFERENCES, STALE, EditArm
+from cachemend.tasks.edit_cost_work import CostIdentity, device_name
+from cachemend.tasks.edit_retained import recorded_positions, retention
+from cachemend.tasks.edit_sequence_work import SequenceIdentity
+from cachemend.tasks.edit_work import EXPERIMENT, EditIdentity, retention_rule
+from cachemend.tasks.identity import SharedIdentity
+from cachemend.tasks.plan import plan_shards
+from cachemend.tasks.run_rows import RunLog
+from cachemend.tasks.run_shards import run_shards
+from cachemend.tasks.work import Work, get_work
+from cachemend.tasks.worker_spec import WorkerSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Occasion:
+    """One run of the flow.
+
+    Attributes:
+        config: its settings.
+        spec: what its workers are told.
+        results: results folder.
+        run_id: its name; each study on a cohort adds its own.
+        nominal: the time it belongs to.
+        limit, address: as the flow takes them.
+    """
+
+    config: EditRepairConfig
+    spec: WorkerSpec
+    results: Path
+    run_id: str
+    nominal: datetime
+    limit: int | None
+    address: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """A study on a cohort, ready to run.
+
+    Attributes:
+        occasion: the flow run.
+        staff: its workers.
+        study: the study.
+        work: its kind of work.
+        cohort_file, cohort: the cohort, and where it is.
+        identity: what its rows share.
+    """
+
+    occasion: Occasion
+    staff: Staff
+    study: str
+    work: Work
+    cohort_file: Path
+    cohort: Cohort
+    identity: Any
+
+    @property
+    def run_id(self) -> str:
+        """The run of this study on this cohort."""
+        return unit_run_id(self.occasion, self.study, self.cohort.name)
+
+    @cached_property
+    def cases(self) -> tuple[Any, ...]:
+        """The cases it covers."""
+        return self.cohort.prefix(self.occasion.limit).cases
+
+    def log(self, n_arms: int) -> RunLog:
+        """The run's rows."""
+        occasion = self.occasion
+        settings = {
+            **occasion.config.model_dump(mode="json"),
+            "study": self.study,
+            "cases": self.cohort.name,
+            "workers": self.staff.size.workers,
+            "threads": self.staff.size.threads,
+            "limit": occasion.limit,
+            "address": occasion.address,
+            "nominal_time": occasion.nominal.isoformat(),
+        }
+        return RunLog(
+            work=self.work,
+            results=occasion.results,
+            run_id=self.run_id,
+            identity=self.identity,
+            model=self.staff.model,
+            manifest=self.cohort.manifest,
+            settings=settings,
+            n_cases=len(self.cases),
+            n_arms=n_arms,
+            git=code_state(),
+        )
+
+    def compute(self, indices: Iterable[int], arms_of: Callable[[int], Sequence[Any]], tally: Tally) -> None:
+        """Run what is missing of the arms of some cases."""
+        results, identity = self.occasion.results, self.identity
+        plan = plan_shards(self.work.name, results, self.cohort_file, tuple(indices), arms_of, identity)
+        warn_of_corrupt(plan)
+        written = run_shards(
+            self.work.name,
+            self.staff.pool,
+            plan.shards,
+            results=results,
+            cohort_file=self.cohort_file,
+            identity=identity,
+            run_id=self.run_id,
+        )
+        tally.add(written)
+
+
+def unit_run_id(occasion: Occasion, study: str, cohort: str) -> str:
+    """The run of a study on a cohort."""
+    return f"{occasion.run_id}-{study}-{cohort}"
+
+
+def make_unit(occasion: Occasion, staff: Staff, study: str, roster: Any) -> Unit:
+    """Build the cohort of a study and say what its rows share."""
+    name = {"sequences": "edit-sequences", "cost": "edit-cost"}.get(study, "edit-repair")
+    work = get_work(name)
+    config = occasion.config
+    label = roster.name if isinstance(roster, EditRoster | EditSequenceRoster) else "edit-cost"
+    file = build_cohort(
+        name,
+        roster,
+        occasion.spec,
+        results=occasion.results,
+        run_id=unit_run_id(occasion, study, label),
+        limit=occasion.limit,
+        store_text=config.store_text,
+    )
+    cohort = read_cohort(file, work.case_type)
+    shared = {
+        "experiment": EXPERIMENT,
+        "cohort_digest": cohort.digest,
+        "model": config.model,
+        "model_fingerprint": staff.model.fingerprint,
+        "dtype": staff.model.dtype,
+        "executor": config.executor,
+        "attention": config.attention,
+        "decoding": cohort.manifest["decoding"],
+        "score_rule": cohort.manifest["score_rule"],
+        "engine_version": ENGINE_VERSION,
+    }
+    identity: SharedIdentity
+    if study == "sequences":
+        identity = SequenceIdentity(**shared)
+    elif study == "cost":
+        identity = CostIdentity(**shared, device=device_name(staff.model.hardware))
+    else:
+        identity = EditIdentity(**{**shared, "score_rule": retention_rule(shared["score_rule"], config.min_gap)})
+    return Unit(
+        occasion=occasion, staff=staff, study=study, work=work, cohort_file=file, cohort=cohort, identity=identity
+    )
+
+
+def run_main(unit: Unit, roster: EditRoster) -> Tally:
+    """Run every arm of the candidates until enough of them are retained in every cell, or there are no more."""
+    arms = unit.occasion.config.arms()
+    with logged(unit.log(len(arms))) as tally:
+        for indices in _pools(unit, roster):
+            # A worker gives up the other arms of an item that is not retained: once known, they are not missing.
+            dropped = retention(unit.occasion.results, unit.identity).dropped
+            unit.compute(indices, lambda index: _main_arms(unit, index, arms, dropped), tally)  # noqa: B023
+    return tally
+
+
+def _main_arms(unit: Unit, index: int, arms: Sequence[EditArm], dropped: frozenset[str]) -> Sequence[EditArm]:
+    """The arms of a case: curves over K are of derived edits at distance 0, the other cells stand at the primary K."""
+    case, primary = unit.cases[index], unit.occasion.config.primary_k
+    if case.condition == "irrelevant" or case.digest in dropped:
+        return EDIT_REFERENCES
+    if _cell(case) == ("derived", 0):
+        return arms
+    return tuple(arm for arm in arms if arm.k in (None, primary))
+
+
+def _pools(unit: Unit, roster: EditRoster) -> Iterable[list[int]]:
+    """The cases that each pool of the expansion rule adds; a cell with enough retained items takes no more."""
+    items = {item: number for number, item in enumerate(dict.fromkeys(case.item_id for case in unit.cases))}
+    every, full = {_cell(case) for case in unit.cases}, set[tuple[str, int]]()
+    cells: Counter[tuple[str, int]] = Counter()
+    before = 0
+    for size in roster.pools:
+        places = [(i, case) for i, case in enumerate(unit.cases) if before <= items[case.item_id] < size]
+        yield [i for i, case in places if _cell(case) not in full]
+        kept = retention(unit.occasion.results, unit.identity).retained
+        # An irrelevant edit leaves nothing to recover; every candidate counts.
+        counted = [case for _, case in places if case.digest in kept or case.condition == "irrelevant"]
+        cells.update(_cell(case) for case in counted if _cell(case) not in full)
+        before = size
+        full |= {cell for cell in every if cells[cell] >= roster.wanted(*cell)}
+        if full == every or size >= len(items):
+            return
+
+
+def _cell(case: Any) -> tuple[str, int]:
+    return case.condition, case.distance
+
+
+def run_severity(unit: Unit) -> Tally:
+    """Run stale and clean cache of every candidate, whether it would be retained or not."""
+    with logged(unit.log(2)) as tally:
+        unit.compute(range(len(unit.cases)), lambda _: (STALE, CLEAN), tally)
+    return tally
+
+
+def run_operators(unit: Unit) -> Tally | None:
+    """Transplant the position sets that main recorded, on the first retained items of each condition at distance 0.
+
+    Returns:
+        None where main recorded nothing to replay.
+    """
+    arms = unit.occasion.config.operator_arms()
+    recorded = recorded_positions(unit.occasion.results, unit.identity)
+    digests = {digest for digest, _, _ in recorded}
+    replayed: dict[int, tuple[EditArm, ...]] = {}
+    taken: dict[str, int] = {}
+    for index, case in enumerate(unit.cases):
+        if case.digest not in digests or case.distance or taken.get(case.condition, 0) >= OPERATOR_ITEMS:
+            continue
+        taken[case.condition] = taken.get(case.condition, 0) + 1
+        known = ((arm, recorded.get((case.digest, arm.policy, arm.k))) for arm in arms)
+        replayed[index] = tuple(
+            EditArm(policy=arm.policy, k=arm.k, operator="transplant", recorded=positions)
+            for arm, positions in known
+            if positions is not None
+        )
+    if not replayed:
+        return None
+    with logged(unit.log(len(arms))) as tally:
+        unit.compute(replayed, replayed.__getitem__, tally)
+    return tally
+
+
+def run_sequences(unit: Unit) -> Tally:
+    """Run every way to repair several edits."""
+    config = unit.occasion.config
+    n_arms = max(len(config.sequence_arms(len(case.changes))) for case in unit.cases)
+    with logged(unit.log(n_arms)) as tally:
+        unit.compute(range(len(unit.cases)), lambda index: config.sequence_arms(len(unit.cases[index].changes)), tally)
+    return tally
+
+
+def run_cost(unit: Unit) -> Tally:
+    """Time refresh and re-prefill at every length."""
+    with logged(unit.log(1)) as tally:
+        unit.compute(range(len(unit.cases)), lambda _: (unit.occasion.config.cost_arm(),), tally)
+    return tally
+
+
+def nothing_to_replay(unit: Unit) -> InputError:
+    """Why the operators study of a cohort has nothing to do."""
+    return InputError(
+        f"study 'operators' replays what study 'main' recorded, and {unit.occasion.results} holds no retained item of "
+        f"cases {unit.cohort.name!r}; run study=main first"
+    )

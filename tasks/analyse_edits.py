@@ -1,0 +1,131 @@
+"""The stage after an edit-repair run: from its records to summaries, contrasts, triggers and the decision table."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedTokenizerBase
+
+from cachemend.repair_core.decision_table import DecisionTable
+from cachemend.repair_core.edit_features import EditFeatures
+from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.models import load_tokenizer
+from cachemend.tasks.analyse_contrasts import contrast_rows
+from cachemend.tasks.analyse_recovery import recovery_rows
+from cachemend.tasks.analyse_table import decision_table, derived, derived_rows, evaluated_rows, observations
+from cachemend.tasks.analyse_triggers import trigger_rows
+from cachemend.tasks.edit_observations import Observed, features_of
+from cachemend.tasks.edit_work import EditIdentity
+from cachemend.tasks.stage import stage
+from cachemend.tasks.worker_spec import WorkerSpec
+from cachemend.warehouse.parts import write_part
+
+POLICY_FILE = "edit-policy.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysed:
+    """A cohort to analyse: its file, and what its records share."""
+
+    cohort_file: Path
+    identity: EditIdentity
+
+
+@stage(name="analyse")
+def analyse_edits(
+    results: Path, cohorts: Sequence[Analysed], spec: WorkerSpec, *, run_id: str, primary_k: int
+) -> Path | None:
+    """Analyse every cohort, and the dev one together with the held-out ones; write the analysis tables.
+
+    The same records give the same rows, which are then stored once.
+
+    Args:
+        results: results folder.
+        cohorts: what was run.
+        spec: says whose tokenizer reads the texts.
+        run_id: the run that asks.
+        primary_k: K of tables and tests.
+
+    Returns:
+        The decision table's file; None without dev items.
+    """
+    tokenizer = load_tokenizer(spec.model, spec.revision, spec.trust_remote_code)
+    read = [Observed.read(results, each.cohort_file, each.identity) for each in cohorts]
+    every = [observed for observed in read if observed.rows]
+    features = {observed.identity.cohort_digest: _features(tokenizer, observed) for observed in every}
+    writer = _Writer(results, run_id)
+    for observed in every:
+        writer.write("edit_recovery_rows", observed, recovery_rows(observed, primary_k))
+        writer.write("edit_contrast_rows", observed, contrast_rows(observed, primary_k))
+        known = features[observed.identity.cohort_digest]
+        writer.write("edit_trigger_rows", observed, trigger_rows(observed, known, primary_k))
+    return _table(writer, every, features)
+
+
+def _table(writer: "_Writer", every: Sequence[Observed], features: dict[str, dict[str, EditFeatures]]) -> Path | None:
+    """Derive the table from the first dev cohort that holds retained items, and test it on the held-out ones."""
+    measured = [(o, observations(o, features[o.identity.cohort_digest])) for o in every]
+    dev = next(((o, found) for o, found in measured if o.split == "dev" and found is not None), None)
+    if dev is None:
+        return None
+    observed, found = dev
+    choices = derived(found)
+    writer.write("edit_table_rows", observed, derived_rows(choices, found))
+    for other, held_out in measured:
+        if other.split == "held-out" and held_out is not None:
+            writer.write("edit_table_rows", other, evaluated_rows(choices, held_out))
+    return _export(writer.results / POLICY_FILE, decision_table(choices, observed, len(set(found.items))))
+
+
+def _export(file: Path, table: DecisionTable) -> Path:
+    """Write the table whole or not at all."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(table.to_json())
+        Path(temporary).replace(file)
+    except OSError as error:
+        raise InputError(f"decision table {file}: cannot write ({error.strerror})") from error
+    return file
+
+
+def _features(tokenizer: PreTrainedTokenizerBase, observed: Observed) -> dict[str, EditFeatures]:
+    digests = {row["case_digest"] for row in observed.rows}
+    model = _NoModel()
+    return {digest: features_of(tokenizer, model, observed.cases[digest]) for digest in sorted(digests)}
+
+
+class _NoModel(nn.Module):
+    """Stands for the model where only texts are read: it has a device, and runs nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(1, 1, device=torch.device("cpu"))
+
+    def get_input_embeddings(self) -> nn.Module:
+        """On the CPU."""
+        return self.embedding
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes analysis rows with their identity."""
+
+    results: Path
+    run_id: str
+
+    def write(self, table: str, observed: Observed, rows: Sequence[dict[str, Any]]) -> None:
+        shared = {
+            **asdict(observed.identity),
+            "split": observed.split,
+            "run_id": self.run_id,
+            "recorded_at": datetime.now(UTC),
+        }
+        if rows:
+            write_part(self.results, table, [{**shared, **row} for row in rows])

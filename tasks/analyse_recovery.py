@@ -1,0 +1,89 @@
+"""Margin recovery and flips of every arm in every cell, and whether the cell is evidence (edit paper, Table 2)."""
+
+from typing import Any
+
+import numpy as np
+
+from cachemend.calibration.recovery import flip_rate, summarise_recovery
+from cachemend.tasks.edit_arms import deployable
+from cachemend.tasks.edit_observations import Cell, Observed, by_arm
+
+LEAST_TOKENS = 2000
+LEAST_ITEMS = 40
+LEAST_FAMILIES = 3
+MOST_OF_CONTROLS = 0.15
+_UNKNOWN = (
+    *("mean", "low", "high", "median", "ratio_of_means", "ratio_low", "ratio_high"),
+    *("flip_rate", "flip_low", "flip_high", "kl_recovery", "mean_positions"),
+)
+
+
+def recovery_rows(observed: Observed, primary_k: int) -> list[dict[str, Any]]:
+    """Return the columns of `edit_recovery_rows`, without identity, for every cell and arm.
+
+    Args:
+        observed: the records.
+        primary_k: the K at which the random control must fail for a cell to be evidence.
+    """
+    rows: list[dict[str, Any]] = []
+    for cell in observed.cells():
+        everything, kept = observed.inside(cell, observed.rows), observed.retained(cell)
+        shared = {
+            "condition": cell[0],
+            "distance": cell[1],
+            "family": cell[2],
+            "n_of": len({row["case_digest"] for row in everything}),
+            "n_retained": len({r["case_digest"] for r in observed.inside(cell, observed.ok) if r["retained"]}),
+            "evidence": _why_none(observed, cell, kept, primary_k),
+        }
+        arms = by_arm(kept)
+        for name, found in by_arm(everything).items():
+            rows.append({**shared, **_arm(found[0]), **_figures(arms.get(name, []))})
+    return rows
+
+
+def _arm(row: dict[str, Any]) -> dict[str, Any]:
+    told = {name: row[name] for name in ("policy", "k", "operator", "arm")}
+    return {**told, "diagnostic": row["operator"] == "transplant" or not deployable(row["policy"])}
+
+
+def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    gap = [row for row in rows if row["margin_clean"] != row["margin_stale"]]
+    if not gap:
+        return {"n": 0, **dict.fromkeys(_UNKNOWN)}
+    summary = summarise_recovery(*([row[name] for row in gap] for name in ("margin", "margin_stale", "margin_clean")))
+    flips = flip_rate([float(row["flip"]) for row in gap])
+    kl = [row["kl_recovery"] for row in gap if row["kl_recovery"] is not None]
+    figures = {
+        **summary._asdict(),
+        "flip_rate": flips.point,
+        "flip_low": flips.low,
+        "flip_high": flips.high,
+        "kl_recovery": float(np.mean(kl)) if kl else None,
+        "mean_positions": float(np.mean([row["n_positions"] for row in gap])),
+    }
+    return {name: value if value is None or np.isfinite(value) else None for name, value in figures.items()}
+
+
+def _why_none(observed: Observed, cell: Cell, kept: list[dict[str, Any]], primary_k: int) -> str | None:
+    """Why a derived cell shows nothing; None where it does, and where nothing is claimed."""
+    if cell[0] != "derived":
+        return None
+    digests = {row["case_digest"] for row in kept}
+    shortest = min((observed.cases[digest].n_tokens for digest in digests), default=0)
+    families = {row["family"] for row in kept}
+    reasons = []
+    if shortest < LEAST_TOKENS:
+        reasons.append(f"contexts of {shortest} tokens, fewer than {LEAST_TOKENS}")
+    if len(digests) < LEAST_ITEMS:
+        reasons.append(f"{len(digests)} retained items, fewer than {LEAST_ITEMS}")
+    if cell[2] is None and len(families) < LEAST_FAMILIES:
+        reasons.append(f"{len(families)} wordings, fewer than {LEAST_FAMILIES}")
+    arms = by_arm(kept)
+    for control in ("span", f"random@{primary_k}"):
+        values = [row["margin_recovery"] for row in arms.get(control, [])]
+        if not values:
+            reasons.append(f"{control} was not run")
+        elif np.mean(values) > MOST_OF_CONTROLS:
+            reasons.append(f"{control} recovers {np.mean(values):.2f}, more than {MOST_OF_CONTROLS}")
+    return "; ".join(reasons) or None

@@ -1,0 +1,93 @@
+"""Settings of an edit-repair run: defaults, the arms that follow from them, and bad ones."""
+
+from pathlib import Path
+
+import pytest
+
+from cachemend.flows.edit_config import STUDIES, EditRepairConfig
+from cachemend.flows.overrides import as_assignments, build_config
+from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.policies import DIAGNOSTICS, POLICIES
+
+from support.tiny_checkpoint import save_tiny
+
+
+def test_all_policies_at_every_k_and_one_causal_oracle() -> None:
+    names = [arm.name for arm in EditRepairConfig().arms()]
+    assert names[:3] == ["stale", "span", "clean"]
+    assert {"edit-local@8", "edit-local@64", "edit-local-boundary", "causal-oracle-screened@32"} <= set(names)
+    assert not any(name.startswith("causal-oracle@") for name in names)
+    exact = {arm.policy for arm in EditRepairConfig(screen=False).arms()}
+    assert exact == {"stale", "span", "clean", *POLICIES, *DIAGNOSTICS} - {"causal-oracle-screened"}
+    assert len(names) == len(set(names))
+
+
+def test_a_chosen_policy_replaces_them() -> None:
+    config = build_config(EditRepairConfig, assignments=["policies=edit-local,causal-oracle", "k=4,32"])
+    assert [arm.name for arm in config.arms()[3:]] == [
+        "edit-local@4",
+        "edit-local@32",
+        "causal-oracle@4",
+        "causal-oracle@32",
+    ]
+    assert config.operator_arms()[0].name == "transplant:edit-local@4"
+    assert {arm.policy for arm in config.sequence_arms(2)} == {"span", "edit-local"}
+    assert {arm.mode for arm in config.sequence_arms(2)} == {"at-once", "successive"}
+    assert {arm.mode for arm in config.sequence_arms(10)} == {"successive", "successive-limit"}
+
+
+def test_rosters_follow_the_model_and_the_study() -> None:
+    config = EditRepairConfig()
+    assert [roster.name for roster in config.rosters("main")] == ["embedded-dev", "embedded"]
+    assert [roster.name for roster in config.rosters("severity")] == ["embedded-dev", "embedded-severity"]
+    assert [roster.name for roster in config.sequence_rosters()] == ["embedded-sequences-dev", "embedded-sequences"]
+    splits = {roster.name: roster.split for roster in config.rosters("main")}
+    assert splits == {"embedded-dev": "dev", "embedded": "held-out"}
+    assert "paper" in [roster.name for roster in EditRepairConfig(model="Qwen/Qwen3-8B").rosters("main")]
+    shifted = EditRepairConfig(seed=7, length=900, families=("dog-name",)).rosters("main")
+    assert [roster.n_tokens for roster in shifted] == [900, 900]
+    assert [len(roster.families) for roster in shifted] == [1, 1]
+    assert len({roster.first_seed for roster in shifted}) == 2
+
+
+def test_studies() -> None:
+    assert EditRepairConfig().studies == STUDIES
+    assert EditRepairConfig(study="cost").studies == ("cost",)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("study=everything", "study"),
+        ("policies=edit-locl", "edit-local"),
+        ("policies=edit-local,edit-local", "twice"),
+        ("families=nobody", "nobody"),
+        ("cases=embeded", "embedded"),
+        ("k=0", "k"),
+        ("k=[]", "k is an empty list"),
+        ("min_gap=-1", "min_gap"),
+        ("executor=packd", "packed"),
+        ("alpha=1", "alpha"),
+    ],
+)
+def test_bad_values_are_named_in_one_line(text: str, told: str) -> None:
+    with pytest.raises(InputError, match=told.replace("[", r"\[")) as caught:
+        build_config(EditRepairConfig, assignments=[text])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_context_the_model_cannot_hold_is_named(tmp_path: Path) -> None:
+    model = str(save_tiny(tmp_path / "short", context=500))
+    with pytest.raises(InputError, match="holds 500"):
+        EditRepairConfig(model=model, study="main").check_model()
+    with pytest.raises(InputError, match="length 600 exceeds"):
+        EditRepairConfig(model=model, study="cost", lengths=(600,)).check_model()
+    with pytest.raises(InputError, match="k 400 exceeds"):
+        EditRepairConfig(model=model, study="cost", lengths=(450,), k=(400,)).check_model()
+    EditRepairConfig(model=model, study="cost").check_model()
+    assert EditRepairConfig(model=model, study="cost").cost_lengths() == (500,)
+
+
+def test_settings_survive_the_way_through_a_command_line() -> None:
+    config = EditRepairConfig(study="main", k=(8, 32), cases=("paper",), min_gap=0.5, screen=False)
+    assert build_config(EditRepairConfig, assignments=as_assignments(config)) == config
