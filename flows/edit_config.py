@@ -57,7 +57,7 @@ class EditRepairConfig(ModelConfig):
     background: str | None = None
     length: int | None = Field(default=None, ge=1)
     lengths: Lengths | None = None
-    min_gap: float = Field(default=0.1, ge=0)
+    min_gap: float = Field(default=0.5, ge=0)
     screen: bool = True
     staleness_limit: int = Field(default=4, ge=0)
 

@@ -16,6 +16,7 @@ from cachemend.repair_core import ENGINE_VERSION
 from cachemend.repair_core.errors import InputError
 from cachemend.tasks.build_cohort import build_cohort
 from cachemend.tasks.edit_arms import CLEAN, EDIT_REFERENCES, STALE, EditArm
+from cachemend.tasks.edit_choosing import ORACLES
 from cachemend.tasks.edit_cost_work import CostIdentity, device_name
 from cachemend.tasks.edit_retained import recorded_positions, retention
 from cachemend.tasks.edit_sequence_work import SequenceIdentity
@@ -181,13 +182,13 @@ def run_main(unit: Unit, roster: EditRoster) -> Tally:
 
 
 def _main_arms(unit: Unit, index: int, arms: Sequence[EditArm], dropped: frozenset[str]) -> Sequence[EditArm]:
-    """The arms of a case: curves over K are of derived edits at distance 0, the other cells stand at the primary K."""
+    """The arms of a case: curves over K and oracles are of derived edits at distance 0, the headline cell."""
     case, primary = unit.cases[index], unit.occasion.config.primary_k
     if case.condition == "irrelevant" or case.digest in dropped:
         return EDIT_REFERENCES
     if _cell(case) == ("derived", 0):
         return arms
-    return tuple(arm for arm in arms if arm.k in (None, primary))
+    return tuple(arm for arm in arms if arm.k in (None, primary) and arm.policy not in ORACLES)
 
 
 def _pools(unit: Unit, roster: EditRoster) -> Iterable[list[int]]:

@@ -3,6 +3,7 @@
 Edit paper, "Repair Should Be Unconditional".
 """
 
+import json
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from cachemend.calibration.gate import Costs, Failures, Gate, gate_value
 from cachemend.calibration.intervals import SEED
 from cachemend.calibration.trigger import N_FOLDS, base_rates, severity_study
 from cachemend.datasets.edit_features import edit_features_of
-from cachemend.repair_core.edit_features import EditFeatures
+from cachemend.repair_core.features import EditFeatures
 from cachemend.tasks.edit_observations import Observed
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
@@ -58,12 +59,20 @@ def _base_rates(observed: Observed) -> list[dict[str, Any]]:
 
 def _severity(observed: Observed) -> list[dict[str, Any]]:
     """Severity is the margin between clean and stale cache."""
-    clean = [row for row in _references(observed, "clean").values() if row["condition"] in RELEVANT]
+    stale = _references(observed, "stale")
+    clean = [
+        row
+        for digest, row in _references(observed, "clean").items()
+        if row["condition"] in RELEVANT and digest in stale
+    ]
     severity = [row["margin_clean"] - row["margin_stale"] for row in clean]
     groups = [row["item_id"] for row in clean]
     if len(set(groups)) < N_FOLDS or len(set(severity)) < 2:
         return []
-    named = [edit_features_of(observed.cases[row["case_digest"]]) for row in clean]
+    named = [
+        edit_features_of(observed.cases[digest]) | json.loads(stale[digest]["embedding_features"])
+        for digest in (row["case_digest"] for row in clean)
+    ]
     names = list(named[0])
     found = severity_study([[each[name] for name in names] for each in named], names, severity, groups, SEED)
     return [

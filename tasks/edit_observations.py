@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from cachemend.datasets.cohort import read_cohort
 from cachemend.datasets.edit_case import EditCase
 from cachemend.repair_core.context import StaleContext
-from cachemend.repair_core.edit_features import EditFeatures, edit_features
+from cachemend.repair_core.features import EditFeatures, edit_features
 from cachemend.tasks.edit_retained import edit_rows
 from cachemend.tasks.edit_work import EditIdentity
 
@@ -19,6 +19,7 @@ _COLUMNS = (
     *("case_digest", "item_id", "split", "condition", "distance", "family", "policy", "k", "operator", "arm"),
     *("n_tokens", "span_start", "span_stop", "n_positions", "margin", "margin_stale", "margin_clean"),
     *("margin_recovery", "flip", "retained", "kl_recovery", "t_refresh", "outcome"),
+    "embedding_features",
 )
 Cell = tuple[str, int, str | None]
 

@@ -17,6 +17,7 @@ from cachemend.repair_core.memory import batch_bytes
 from cachemend.tasks.answer_arms import ArmAnswers
 from cachemend.tasks.edit_arms import CLEAN, STALE, EditArm
 from cachemend.tasks.edit_case_arms import EditCaseArms, margin
+from cachemend.tasks.edit_embeddings import embedding_features
 from cachemend.tasks.edit_guards import guard_labels, guarded
 from cachemend.tasks.ending import answer_text
 from cachemend.tasks.failures import outcome_of
@@ -69,6 +70,8 @@ def run_edit_case(
     for arm in needed:
         if arm.name in said:
             rows[arm.name] = shared.build(arm).row | score.columns(said[arm.name])
+    if STALE.name in rows:
+        rows[STALE.name]["embedding_features"] = json.dumps(embedding_features(loaded.model, case))
     if CLEAN.name in rows and score.retained and guarded(case):
         labels = guard_labels(shared, score.stale, score.clean, max_new_tokens)
         rows[CLEAN.name]["guards"] = json.dumps(labels)

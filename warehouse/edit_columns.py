@@ -103,6 +103,7 @@ EDIT_RECORDS: tuple[Column, ...] = (
     may("effect_in_carrier", Kind.DOUBLE, "share of the positive causal effects inside the answer's text"),
     may("effect_in_block", Kind.DOUBLE, "share of them inside the edited block"),
     may("oracle_depth", Kind.DOUBLE, "median rank of the causal oracle's positions in the attention ranking"),
+    may("embedding_features", Kind.JSON, "cosines of span, question and context, by name, JSON; stale arm only"),
     may("guards", Kind.JSON, "guards of the item, label by name, JSON; clean arm only"),
     may("token_layers", Kind.BIGINT, "recomputed tokens times layers, edit span included"),
     may("causal_pairs", Kind.BIGINT, "query-key pairs of the recomputation, per head and layer"),

@@ -186,6 +186,7 @@ def edit_record(setup: EditSetup, case: ItemCase, arm: ArmName) -> dict[str, Any
         "effect_in_carrier": 0.65 if arm.policy == "causal-oracle" else None,
         "effect_in_block": 0.02 if arm.policy == "causal-oracle" else None,
         "oracle_depth": 140.0 if arm.policy == "causal-oracle" else None,
+        "embedding_features": None,
         "guards": json.dumps(_guards(case)) if arm.policy == "clean" else None,
         "token_layers": 30 * (3 + count),
         "causal_pairs": 700 * (3 + count),
