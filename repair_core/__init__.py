@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from cachemend.repair_core.budget import Tokens, repair_budget
     from cachemend.repair_core.caches import RepairedCache, RowState
     from cachemend.repair_core.context import RepairContext, StaleContext
+    from cachemend.repair_core.decision_table import DecisionTable
     from cachemend.repair_core.edits import Change, Deletion, Edit, Edits
     from cachemend.repair_core.errors import InputError, Refused
     from cachemend.repair_core.estimating import Cost, Estimate, estimate
+    from cachemend.repair_core.features import EditFeatures, edit_features
     from cachemend.repair_core.models import LoadedModel, load_model
     from cachemend.repair_core.policies import Choice, choose
     from cachemend.repair_core.prefilling import prefill
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
     from cachemend.repair_core.replacement import Replacement, replacement_from_texts
     from cachemend.repair_core.replaying import replay
     from cachemend.repair_core.shifting import shift
+    from cachemend.repair_core.spot_checking import SpotCheck, sampled, spot_check
     from cachemend.repair_core.units import semantic_units
 
 # Bumped by hand when results may change: it is part of a record's identity.
 ENGINE_VERSION = 2
 
+# Modules are named unlike what they export: importing a module puts it into this package under its own name.
 _HOMES = {
     "allocators": ("allocate",),
     "answering": ("Answer", "answer", "answer_batch"),
@@ -36,9 +40,11 @@ _HOMES = {
     "budget": ("Tokens", "repair_budget"),
     "caches": ("RepairedCache", "RowState"),
     "context": ("RepairContext", "StaleContext"),
+    "decision_table": ("DecisionTable",),
     "edits": ("Change", "Deletion", "Edit", "Edits"),
     "errors": ("InputError", "Refused"),
     "estimating": ("Cost", "Estimate", "estimate"),
+    "features": ("EditFeatures", "edit_features"),
     "models": ("LoadedModel", "load_model"),
     "policies": ("Choice", "choose"),
     "prefilling": ("prefill",),
@@ -47,6 +53,7 @@ _HOMES = {
     "replacement": ("Replacement", "replacement_from_texts"),
     "replaying": ("replay",),
     "shifting": ("shift",),
+    "spot_checking": ("SpotCheck", "sampled", "spot_check"),
     "units": ("semantic_units",),
 }
 
@@ -60,8 +67,10 @@ __all__ = [
     "Change",
     "Choice",
     "Cost",
+    "DecisionTable",
     "Deletion",
     "Edit",
+    "EditFeatures",
     "Edits",
     "Estimate",
     "InputError",
@@ -72,12 +81,14 @@ __all__ = [
     "RepairedCache",
     "Replacement",
     "RowState",
+    "SpotCheck",
     "StaleContext",
     "Tokens",
     "allocate",
     "answer",
     "answer_batch",
     "choose",
+    "edit_features",
     "estimate",
     "load_model",
     "prefill",
@@ -87,8 +98,10 @@ __all__ = [
     "repair_budget",
     "replacement_from_texts",
     "replay",
+    "sampled",
     "semantic_units",
     "shift",
+    "spot_check",
     "sweep_arms",
 ]
 

@@ -9,8 +9,8 @@ from cachemend.repair_core.budget import Tokens
 from cachemend.repair_core.context import StaleContext
 from cachemend.repair_core.decision_rules import RE_PREFILL, Action
 from cachemend.repair_core.decision_table import DecisionTable
-from cachemend.repair_core.edit_features import edit_features
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.features import edit_features
 from cachemend.repair_core.models import fingerprint
 from cachemend.repair_core.policies import get_policy
 from cachemend.repair_core.replacement import changed_span

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from cachemend.repair_core.edit_features import FEATURES, NAMED, REACHES, EditFeatures
 from cachemend.repair_core.errors import InputError, nearest
+from cachemend.repair_core.features import FEATURES, NAMED, REACHES, EditFeatures
 from cachemend.repair_core.policies import diagnostic_names, get_policy, policy_names
 
 RE_PREFILL = "re-prefill"

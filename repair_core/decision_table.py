@@ -9,8 +9,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from cachemend.repair_core import ENGINE_VERSION
 from cachemend.repair_core.decision_rules import STRICT, Action, Rule
-from cachemend.repair_core.edit_features import FEATURES, EditFeatures
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.features import FEATURES, EditFeatures
 
 VERSION = 1
 

@@ -13,8 +13,8 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from cachemend.repair_core.decision_table import DecisionTable
-from cachemend.repair_core.edit_features import EditFeatures
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.features import EditFeatures
 from cachemend.repair_core.models import load_tokenizer
 from cachemend.tasks.analyse_contrasts import contrast_rows
 from cachemend.tasks.analyse_recovery import recovery_rows

@@ -13,7 +13,7 @@ from cachemend.calibration.policy_table import (
 )
 from cachemend.repair_core.decision_rules import Action, Evidence, Rule, When
 from cachemend.repair_core.decision_table import DecisionTable, Derivation
-from cachemend.repair_core.edit_features import EditFeatures
+from cachemend.repair_core.features import EditFeatures
 from cachemend.tasks.edit_arms import deployable
 from cachemend.tasks.edit_observations import Observed
 

@@ -103,6 +103,15 @@ def bytes_of_a_refresh(model: nn.Module, positions: torch.Tensor, copied: int) -
     """Bytes of weights read once, of K and V read once up to the last position, and of a copy of `copied` rows."""
     base: Any = base_model(model)
     weights = sum(m.weight.nbytes for layer in base.layers for m in layer.modules() if isinstance(m, nn.Linear))
+    return weights + _bytes_of_rows(model, int(positions.max()) + 1) + bytes_of_a_copy(model, copied)
+
+
+def bytes_of_a_copy(model: nn.Module, copied: int) -> float:
+    """Bytes of a cache of `copied` rows, read once and written once."""
+    return 2 * _bytes_of_rows(model, copied)
+
+
+def _bytes_of_rows(model: nn.Module, count: int) -> float:
+    base: Any = base_model(model)
     config = base.config
-    row = 2 * config.num_key_value_heads * config.head_dim * 4 * len(base.layers)
-    return weights + row * (int(positions.max()) + 1) + 2 * row * copied
+    return 2 * config.num_key_value_heads * config.head_dim * 4 * len(base.layers) * count

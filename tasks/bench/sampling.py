@@ -22,11 +22,19 @@ class Sample(NamedTuple):
 
 
 def interleaved(
-    functions: Mapping[Key, Callable[[], object]], repeats: int, warmups: int = 2, seed: int = 0
+    functions: Mapping[Key, Callable[[], object]],
+    repeats: int,
+    warmups: int = 2,
+    seed: int = 0,
+    per_round: Mapping[Key, int] | None = None,
 ) -> dict[Key, Sample]:
-    """Time every function once per round, in an order drawn anew each round, after `warmups` untimed rounds."""
-    order, rng = list(functions), random.Random(seed)
-    times: dict[Key, list[float]] = {name: [] for name in order}
+    """Time every function in each of `repeats` rounds, in an order drawn anew, after `warmups` untimed rounds.
+
+    A function runs once a round, or as often as `per_round` says: short ones beside one that takes long.
+    """
+    often, rng = per_round or {}, random.Random(seed)
+    order = [name for name in functions for _ in range(often.get(name, 1))]
+    times: dict[Key, list[float]] = {name: [] for name in functions}
     for round_index in range(warmups + repeats):
         rng.shuffle(order)
         for name in order:

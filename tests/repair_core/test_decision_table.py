@@ -12,8 +12,8 @@ from cachemend.repair_core import ENGINE_VERSION, InputError, LoadedModel, load_
 from cachemend.repair_core.context import StaleContext
 from cachemend.repair_core.decision_rules import RE_PREFILL, Action, Evidence, Rule, When
 from cachemend.repair_core.decision_table import DecisionTable, Derivation
-from cachemend.repair_core.edit_features import NAMED, REACHES, EditFeatures, content_words, edit_features, reach_band
 from cachemend.repair_core.edits import Change, Edits
+from cachemend.repair_core.features import NAMED, REACHES, EditFeatures, content_words, edit_features, reach_band
 from cachemend.repair_core.policies import DIAGNOSTICS, POLICIES, get_policy
 from cachemend.repair_core.replacement import replacement_from_texts
 

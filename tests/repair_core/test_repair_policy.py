@@ -28,8 +28,8 @@ from cachemend.repair_core.caches import clone_rows, read_rows
 from cachemend.repair_core.context import StaleContext
 from cachemend.repair_core.decision_rules import RE_PREFILL, Action, Evidence, Rule, When
 from cachemend.repair_core.decision_table import DecisionTable, Derivation
-from cachemend.repair_core.edit_features import edit_features
 from cachemend.repair_core.edits import Change, Edits
+from cachemend.repair_core.features import edit_features
 from cachemend.repair_core.invariants import caches_equal, changed_rows
 from cachemend.repair_core.models import fingerprint
 from cachemend.repair_core.policies import DIAGNOSTICS, POLICIES, choose, get_policy

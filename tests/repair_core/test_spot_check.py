@@ -14,7 +14,7 @@ from cachemend.repair_core import Deletion, InputError, Refused, prefill, refres
 from cachemend.repair_core.caches import clone_rows, plain_cache, read_rows
 from cachemend.repair_core.edits import Change, Edits
 from cachemend.repair_core.invariants import caches_equal
-from cachemend.repair_core.spot_check import sampled, spot_check
+from cachemend.repair_core.spot_checking import sampled, spot_check
 
 from support.tiny_models import BY_NAME, VOCABULARY, build
 
