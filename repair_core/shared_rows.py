@@ -18,8 +18,10 @@ from cachemend.repair_core.deltas import Delta
 from cachemend.repair_core.planned_attention import register_attention
 
 ATTENTION_NAME = "cachemend_shared"
-# Logits computed at once: sequences x heads x queries x keys.
+# Logits computed at once: sequences x heads x queries x keys. On a CPU they are passed over several times and must stay
+# in its cache; elsewhere few large tiles are launched.
 TILE = 32 * 1024**2
+CPU_TILE = 512 * 1024
 
 
 class Group(NamedTuple):
@@ -117,9 +119,10 @@ class SharedRows:
         return out.view(batch, heads, count, -1).transpose(1, 2)
 
     def _tiles(self, rows: int, appended: int) -> Iterator[Group]:
+        tile = CPU_TILE if self.base[0].keys.device.type == "cpu" else TILE
         for group in self.groups:
             keys = group.hidden.shape[1] + group.positions.shape[1] + appended
-            yield from group.split(max(1, TILE // (rows * keys)))
+            yield from group.split(max(1, tile // (rows * keys)))
 
     def _logits(self, group: Group, query: torch.Tensor, tail: torch.Tensor, layer: int) -> torch.Tensor:
         """FP32 [members, kv heads, heads per kv head x n, N + B + t], without scale and mask."""

@@ -29,7 +29,8 @@ def _signature(module: ModuleType, name: str) -> str:
     init = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None)
     if init is not None:
         return f"{name}({ast.unparse(init.args).removeprefix('self, ')})"
-    fields = [ast.unparse(n) for n in node.body if isinstance(n, ast.Assign | ast.AnnAssign)]
+    stated = (ast.unparse(n) for n in node.body if isinstance(n, ast.Assign | ast.AnnAssign))
+    fields = [field for field in stated if not field.startswith("__")]
     return f"class {name}({', '.join(ast.unparse(base) for base in node.bases)}): {', '.join(fields)}".replace("()", "")
 
 
@@ -52,6 +53,19 @@ def test_the_examples_run_as_written(capsys, monkeypatch, tmp_path) -> None:  # 
     assert len(names["reply"].ids) == 8
     assert names["done"].inserted.tolist() == names["several"].inserted_positions.tolist() != []
     assert names["guess"].advice in ("repair", "replay", "re-prefill")
+    _check_the_edits_in_place(names)
+
+
+def _check_the_edits_in_place(names: dict) -> None:
+    """What the page says of them in its comments."""
+    assert [names["tokenizer"].decode(said.ids) for said in names["replies"]] == [" seven", " nine"]
+    assert names["mended"].decision == names["tabled"].decision == "edit-local@32"
+    assert names["by_hand"].counts()["stale"] == len(names["edit"].pool) + 1 - 8
+    assert names["again"].decision == "edit-local@8"
+    assert names["again"].cache.worst_staleness() == 2
+    assert names["limited"].decision == "re-prefill (staleness 2 > 1)"
+    assert names["limited"].cache.is_clean
+    assert 0 <= names["check"].tv <= 1
 
 
 def test_every_public_signature_is_listed() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cachemend.datasets.edit_background import load_background
 from cachemend.datasets.inventory import inventory
 from cachemend.datasets.sources import PACKAGED, WANTED
 
@@ -62,3 +63,6 @@ def test_the_public_extracts_are_found() -> None:
     sources = inventory(SHARED)
     assert [source.name for source in sources if not source.present] == []
     assert all(path.is_absolute() for source in sources for path in source.found)
+    for source in sources:
+        if "background" in source.what:
+            assert len(load_background(str(source.found[0])).paragraphs) > 500
