@@ -1,6 +1,7 @@
 """The settings of an edit-repair run, and their validation before any work starts."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
@@ -10,7 +11,8 @@ from cachemend.datasets.edit_rosters import EDIT_ROSTERS, EDIT_SEQUENCE_ROSTERS
 from cachemend.datasets.edit_spec import EditRoster, EditSequenceRoster
 from cachemend.flows.model_config import Lengths, ModelConfig, Names, check_distinct, check_known
 from cachemend.repair_core.embedded import EMBEDDED
-from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.errors import InputError, nearest
+from cachemend.repair_core.executors import REPAIRING
 from cachemend.repair_core.policies import DIAGNOSTICS, POLICIES
 from cachemend.tasks.edit_arms import EDIT_REFERENCES, EditArm, deployable, own_length, policy_arms
 from cachemend.tasks.edit_choosing import ORACLES
@@ -71,6 +73,10 @@ class EditRepairConfig(ModelConfig):
             check_known("families", family, FAMILIES)
         for roster in self.cases or ():
             check_known("cases", roster, EDIT_ROSTERS)
+        if self.executor not in REPAIRING:
+            raise InputError(f"executor {self.executor!r} repairs nothing; {nearest(self.executor, REPAIRING)}")
+        if self.background is not None and not Path(self.background).is_file():
+            raise InputError(f"background {self.background!r} is no file; give a JSON or JSONL file of paragraphs")
         self.rosters("main")
         return self
 

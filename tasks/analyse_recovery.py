@@ -7,11 +7,8 @@ import numpy as np
 from cachemend.calibration.recovery import flip_rate, summarise_recovery
 from cachemend.tasks.edit_arms import deployable
 from cachemend.tasks.edit_observations import Cell, Observed, by_arm
+from cachemend.warehouse.edit_evidence import evidence_checks, shortfall
 
-LEAST_TOKENS = 2000
-LEAST_ITEMS = 40
-LEAST_FAMILIES = 3
-MOST_OF_CONTROLS = 0.15
 _UNKNOWN = (
     *("mean", "low", "high", "median", "ratio_of_means", "ratio_low", "ratio_high"),
     *("flip_rate", "flip_low", "flip_high", "kl_recovery", "mean_positions"),
@@ -70,20 +67,18 @@ def _why_none(observed: Observed, cell: Cell, kept: list[dict[str, Any]], primar
     if cell[0] != "derived":
         return None
     digests = {row["case_digest"] for row in kept}
-    shortest = min((observed.cases[digest].n_tokens for digest in digests), default=0)
-    families = {row["family"] for row in kept}
-    reasons = []
-    if shortest < LEAST_TOKENS:
-        reasons.append(f"contexts of {shortest} tokens, fewer than {LEAST_TOKENS}")
-    if len(digests) < LEAST_ITEMS:
-        reasons.append(f"{len(digests)} retained items, fewer than {LEAST_ITEMS}")
-    if cell[2] is None and len(families) < LEAST_FAMILIES:
-        reasons.append(f"{len(families)} wordings, fewer than {LEAST_FAMILIES}")
     arms = by_arm(kept)
-    for control in ("span", f"random@{primary_k}"):
-        values = [row["margin_recovery"] for row in arms.get(control, [])]
-        if not values:
-            reasons.append(f"{control} was not run")
-        elif np.mean(values) > MOST_OF_CONTROLS:
-            reasons.append(f"{control} recovers {np.mean(values):.2f}, more than {MOST_OF_CONTROLS}")
-    return "; ".join(reasons) or None
+    checks = evidence_checks(
+        shortest=min((observed.cases[digest].n_tokens for digest in digests), default=None),
+        retained=len(digests),
+        families=len({row["family"] for row in kept}),
+        random=_mean_recovery(arms.get(f"random@{primary_k}", [])),
+        span=_mean_recovery(arms.get("span", [])),
+        k=primary_k,
+    )
+    # A cell of one wording is never judged by how many there are.
+    return shortfall([check for check in checks if cell[2] is None or check.name != "wordings"])
+
+
+def _mean_recovery(rows: list[dict[str, Any]]) -> float | None:
+    return float(np.mean([row["margin_recovery"] for row in rows])) if rows else None

@@ -71,7 +71,11 @@ EDIT_CONTRAST_ROWS: tuple[Column, ...] = (
 EDIT_TRIGGER_ROWS: tuple[Column, ...] = (
     *_GROUP,
     must("kind", Kind.TEXT, "base rate of stale failure, severity model, or value of a gate", allowed=TRIGGERS),
-    must("subject", Kind.TEXT, "stale for base rates; the regressor; or always, never, predicted for gates"),
+    must(
+        "subject",
+        Kind.TEXT,
+        "stale for base rates; the regressor; or the gate's rule, e.g. repair always",
+    ),
     may("condition", Kind.TEXT, "direct, derived or irrelevant; NULL for all", allowed=CONDITIONS),
     may("share", Kind.DOUBLE, "share of edits that touch an answer, gates only"),
     may("n", Kind.INT, "items"),

@@ -91,3 +91,15 @@ def test_a_context_the_model_cannot_hold_is_named(tmp_path: Path) -> None:
 def test_settings_survive_the_way_through_a_command_line() -> None:
     config = EditRepairConfig(study="main", k=(8, 32), cases=("paper",), min_gap=0.5, screen=False)
     assert build_config(EditRepairConfig, assignments=as_assignments(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("assignment", "line"),
+    [
+        ("executor=bottom-right", "executor 'bottom-right' repairs nothing"),
+        ("background=/nowhere.json", "background '/nowhere.json' is no file"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_any_work(assignment: str, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        build_config(EditRepairConfig, assignments=[assignment])

@@ -130,7 +130,7 @@ def test_main_then_what_builds_on_it(go, items: list[EditCase], tmp_path: Path) 
     assert by_arm["clean"]["mean"] == 1
     margins = [rows[case, "edit-local@8"]["margin_recovery"] for case in kept[:2]]
     assert by_arm["edit-local@8"]["mean"] == pytest.approx(sum(margins) / 2)
-    assert "fewer than 2000" in by_arm["edit-local@8"]["evidence"]
+    assert "2,000 are wanted" in by_arm["edit-local@8"]["evidence"]
     assert store.query(results, "SELECT count(*) AS n FROM edit_contrasts").column("n")[0].as_py() > 0
     table = DecisionTable.load(results / "edit-policy.json")
     assert table.otherwise.policy == "re-prefill"

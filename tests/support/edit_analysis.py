@@ -136,7 +136,11 @@ def trigger_rows(records: Sequence[Row]) -> list[Row]:
     for name, rho in (("ridge", 0.11), ("random-forest", 0.17)):
         found = {"kind": "severity", "subject": name, "n": 350, "n_groups": 175, "rho": rho, "rho_p": 0.002, "r2": 0.05}
         made.append({**shared, **empty, **found})
-    for gate, failures, seconds in (("always", 0.01, 0.05), ("never", 0.5, 0.0), ("predicted", 0.2, 0.03)):
+    for gate, failures, seconds in (
+        ("repair always", 0.01, 0.05),
+        ("repair never", 0.5, 0.0),
+        ("repair when predicted", 0.2, 0.03),
+    ):
         found = {"kind": "gate", "subject": gate, "share": 0.5, "failures": failures, "seconds": seconds}
         made.append({**shared, **empty, **found})
     return made

@@ -219,7 +219,7 @@ def test_triggers_decisions_and_sequences(study: Study) -> None:
     assert "After derived edits the stale cache fails on 100.0 % of 84 items" in study.page.text
     for name, rho in (("ridge regression", "0.11"), ("a random forest", "0.17")):
         assert f"{name} reaches Spearman {rho} (p = 0.002), R² 0.05" in study.page.text
-    assert study.page.captioned("What a gate would cost").row("always") == ["50", "1.0", "50.0"]
+    assert study.page.captioned("What a gate would cost").row("repair always") == ["50", "1.0", "50.0"]
     derived = study.page.captioned("Derived on dev items")
     assert derived.row("named=beyond")[:3] == ["Re-prefill", "yes", "9"]
     evaluated = study.page.captioned("Evaluated on held-out items")
