@@ -127,7 +127,6 @@ def _row(stage: str, cell: str, result: ArmResult, *, chosen: bool) -> dict[str,
         "mean": result.mean,
         "low": result.low,
         "high": result.high,
-        "flip_rate": None,
         "mean_tokens": result.tokens,
         "share_re_prefilled": result.re_prefilled,
     }

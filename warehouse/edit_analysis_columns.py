@@ -103,7 +103,6 @@ EDIT_TABLE_ROWS: tuple[Column, ...] = (
     may("mean", Kind.DOUBLE, "mean MR"),
     may("low", Kind.DOUBLE, "lower end of its 95 % bootstrap interval"),
     may("high", Kind.DOUBLE, "its upper end"),
-    may("flip_rate", Kind.DOUBLE, "share of items that flip, 0 to 1"),
     may("mean_tokens", Kind.DOUBLE, "mean tokens recomputed per item, edit span included"),
     may("share_re_prefilled", Kind.DOUBLE, "share of items sent to re-prefill, 0 to 1"),
     *WRITTEN,

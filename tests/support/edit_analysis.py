@@ -159,7 +159,7 @@ def table_rows(records: Sequence[Row]) -> list[Row]:
     for split, stage, cell, policy, k, chosen, n, mean, spent, share in lines:
         row = {"split": split, "stage": stage, "cell": cell, "policy": policy, "k": k, "chosen": chosen, "n": n}
         row |= {"arm": policy if k is None else f"{policy}@{k}", "mean": mean, "low": mean - 0.04, "high": mean + 0.02}
-        row |= {"flip_rate": 0.9, "mean_tokens": spent, "share_re_prefilled": share}
+        row |= {"mean_tokens": spent, "share_re_prefilled": share}
         made.append({**shared, **row})
     return made
 

@@ -163,7 +163,6 @@ class Decision(NamedTuple):
     mean: float | None
     low: float | None
     high: float | None
-    flip_rate: float | None
     mean_tokens: float | None
     share_re_prefilled: float | None
 
