@@ -1,6 +1,5 @@
 """One study on one cohort: what is missing of it, and running that."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +26,9 @@ from cachemend.tasks.run_rows import RunLog
 from cachemend.tasks.run_shards import run_shards
 from cachemend.tasks.work import Work, get_work
 from cachemend.tasks.worker_spec import WorkerSpec
+
+
+HEADLINE = ("derived", 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +176,12 @@ def run_main(unit: Unit, roster: EditRoster) -> Tally:
     """Run every arm of the candidates until enough of them are retained in every cell, or there are no more."""
     arms = unit.occasion.config.arms()
     with logged(unit.log(len(arms))) as tally:
-        for indices in _pools(unit, roster):
-            # A worker gives up the other arms of an item that is not retained: once known, they are not missing.
-            dropped = retention(unit.occasion.results, unit.identity).dropped
-            unit.compute(indices, lambda index: _main_arms(unit, index, arms, dropped), tally)  # noqa: B023
+        # Every cell keeps to the expansion rule by itself; the headline cell comes first.
+        for cell in sorted(dict.fromkeys(map(_cell, unit.cases)), key=lambda cell: cell != HEADLINE):
+            for indices in _pools(unit, roster, cell):
+                # A worker gives up the other arms of an item that is not retained: once known, they are not missing.
+                dropped = retention(unit.occasion.results, unit.identity).dropped
+                unit.compute(indices, lambda index: _main_arms(unit, index, arms, dropped), tally)  # noqa: B023
     return tally
 
 
@@ -186,27 +190,27 @@ def _main_arms(unit: Unit, index: int, arms: Sequence[EditArm], dropped: frozens
     case, primary = unit.cases[index], unit.occasion.config.primary_k
     if case.condition == "irrelevant" or case.digest in dropped:
         return EDIT_REFERENCES
-    if _cell(case) == ("derived", 0):
+    if _cell(case) == HEADLINE:
         return arms
     return tuple(arm for arm in arms if arm.k in (None, primary) and arm.policy not in ORACLES)
 
 
-def _pools(unit: Unit, roster: EditRoster) -> Iterable[list[int]]:
-    """The cases that each pool of the expansion rule adds; a cell with enough retained items takes no more."""
+def _pools(unit: Unit, roster: EditRoster, cell: tuple[str, int]) -> Iterable[list[int]]:
+    """The cases of a cell that each pool of the expansion rule adds, until enough of them are retained."""
     items = {item: number for number, item in enumerate(dict.fromkeys(case.item_id for case in unit.cases))}
-    every, full = {_cell(case) for case in unit.cases}, set[tuple[str, int]]()
-    cells: Counter[tuple[str, int]] = Counter()
-    before = 0
+    before = enough = 0
     for size in roster.pools:
-        places = [(i, case) for i, case in enumerate(unit.cases) if before <= items[case.item_id] < size]
-        yield [i for i, case in places if _cell(case) not in full]
+        places = [
+            (i, case)
+            for i, case in enumerate(unit.cases)
+            if _cell(case) == cell and before <= items[case.item_id] < size
+        ]
+        yield [i for i, _ in places]
         kept = retention(unit.occasion.results, unit.identity).retained
         # An irrelevant edit leaves nothing to recover; every candidate counts.
-        counted = [case for _, case in places if case.digest in kept or case.condition == "irrelevant"]
-        cells.update(_cell(case) for case in counted if _cell(case) not in full)
+        enough += sum(case.digest in kept or case.condition == "irrelevant" for _, case in places)
         before = size
-        full |= {cell for cell in every if cells[cell] >= roster.wanted(*cell)}
-        if full == every or size >= len(items):
+        if enough >= roster.wanted(*cell) or size >= len(items):
             return
 
 
