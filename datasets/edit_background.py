@@ -111,8 +111,8 @@ def draw_paragraph(pool: tuple[Paragraph, ...], used: set[int], *labels: str | i
 def load_background(source: str = "") -> Background:
     """Return the embedded paragraphs for "", else those of a file.
 
-    A file is a JSON list or JSON lines, plain or gzipped. Its rows are ``{"title": ..., "text": ...}`` or HotpotQA
-    questions, of which only the context paragraphs are used. Equal texts count once; very short and very long
+    A file is a JSON list or JSON lines in UTF-8, plain or gzipped. Its rows are ``{"title": ..., "text": ...}`` or
+    HotpotQA questions, of which only the context paragraphs are used. Equal texts count once; very short and very long
     paragraphs are left out.
 
     Raises:
@@ -160,7 +160,7 @@ def _read(path: Path, _changed: int) -> Background:
 def _rows(path: Path) -> list[Any]:
     try:
         raw = path.read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
+        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise InputError(f"background file {path} cannot be read: {error}") from error
     try:
@@ -168,7 +168,7 @@ def _rows(path: Path) -> list[Any]:
             rows = json.loads(text)
         else:
             rows = [json.loads(line) for line in text.split("\n") if line.strip()]
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"background file {path} is neither a JSON list nor JSON lines: {error}") from error
     return list(rows)
 

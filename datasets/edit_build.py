@@ -35,6 +35,8 @@ __all__ = [
 BUILDER_VERSION = 1
 # Names drawn at random often differ in length under some tokenizer, and that shows before anything is built.
 SEEDS_PER_CANDIDATE = 200
+# What reasons say that a longer context would remove: the edit's window, or too little around the records.
+_TOO_SHORT = ("the edit stands outside", "background documents")
 Built = TypeVar("Built")
 
 
@@ -137,7 +139,10 @@ def _first_usable(
             drops.append({"candidate": candidate, "reason": str(reason)})
             reasons[str(reason)] += 1
     told = "; ".join(f"{reason} ({count} times)" for reason, count in reasons.most_common())
-    raise InputError(f"roster {roster!r} has no usable candidate {next(iter(seeds.values()))!r} and after: {told}")
+    hint = "; give a longer length" if any(sign in told for sign in _TOO_SHORT) else ""
+    raise InputError(
+        f"roster {roster!r} has no usable candidate {next(iter(seeds.values()))!r} and after: {told}{hint}"
+    )
 
 
 def _facts(

@@ -35,7 +35,8 @@ def _shared_prefix(a: str, b: str) -> int:
 def edit_features_of(case: EditCase) -> dict[str, float]:
     """Return the features of a case by name, in a fixed order. Lengths are in tokens, `*_chars` in characters.
 
-    They use the edit, the edited context and the question, as a trigger in production could; never an answer.
+    A trigger in production sees what they use: the edit, both contexts, the documents and the question; never an
+    answer, or where it stands. The edit type alone is known by design here; the edit paper has it as a feature, too.
     """
     old, new = case.old_span_text, case.new_span_text
     context, query = _words(case.context_text), _words(case.query_text)
@@ -49,8 +50,6 @@ def edit_features_of(case: EditCase) -> dict[str, float]:
         "span_length": float(len(span)),
         "changed_tokens": float(sum(case.original_ids[i] != case.edited_ids[i] for i in span)),
         "rest_of_block_length": float(case.block_stop - case.span.stop),
-        "carrier_length": float(case.carrier.stop - case.carrier.start),
-        "distance": float(case.actual_distance),
         "query_length": float(len(case.relevance_ids)),
         "old_chars": float(len(old)),
         "new_chars": float(len(new)),

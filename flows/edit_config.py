@@ -1,11 +1,13 @@
 """The settings of an edit-repair run, and their validation before any work starts."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
+from cachemend.datasets.edit_build import SEEDS_PER_CANDIDATE
 from cachemend.datasets.edit_families import FAMILIES
 from cachemend.datasets.edit_rosters import EDIT_ROSTERS, EDIT_SEQUENCE_ROSTERS
 from cachemend.datasets.edit_spec import EditRoster, EditSequenceRoster
@@ -44,8 +46,10 @@ class EditRepairConfig(ModelConfig):
         families: wordings, instead of the rosters'.
         background: file of paragraphs, instead of the rosters'.
         length: tokens of an item's context, instead of the rosters'.
+        tokenizers: models under whose tokenizers too every single edit must be buildable, to compare them on the
+            same items; None for none.
         lengths: tokens of the contexts that are timed; None for 5,000 and 8,000, or what the model holds.
-        seed: added to the rosters' first seeds; another seed is another cohort.
+        seed: added to the rosters' first seeds, without reaching another roster's; another seed is another cohort.
         min_gap: nats per token that the clean margin must exceed the stale one by for an item to be retained.
         screen: rank single positions only in the best blocks (causal-oracle-screened); false tries every position.
         staleness_limit: the most edits that a row may have missed in the limited sequences.
@@ -59,13 +63,14 @@ class EditRepairConfig(ModelConfig):
     background: str | None = None
     length: int | None = Field(default=None, ge=1)
     lengths: Lengths | None = None
-    min_gap: float = Field(default=0.5, ge=0)
+    tokenizers: Names | None = None
+    min_gap: float = Field(default=0.5, ge=0, allow_inf_nan=False)
     screen: bool = True
     staleness_limit: int = Field(default=4, ge=0)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for key in ("policies", "k", "cases", "families", "lengths"):
+        for key in ("policies", "k", "cases", "families", "lengths", "tokenizers"):
             check_distinct(key, getattr(self, key))
         for policy in self.policies or ():
             check_known("policies", policy, (*POLICIES, *DIAGNOSTICS))
@@ -73,6 +78,10 @@ class EditRepairConfig(ModelConfig):
             check_known("families", family, FAMILIES)
         for roster in self.cases or ():
             check_known("cases", roster, EDIT_ROSTERS)
+        if self.seed is not None and self.seed > (most := largest_seed()):
+            raise InputError(
+                f"seed {self.seed} is too large; give 0 to {most}, or it would reach another roster's seeds"
+            )
         if self.executor not in REPAIRING:
             raise InputError(f"executor {self.executor!r} repairs nothing; {nearest(self.executor, REPAIRING)}")
         if self.background is not None and not Path(self.background).is_file():
@@ -189,9 +198,22 @@ class EditRepairConfig(ModelConfig):
         if self.length is not None:
             changes["n_tokens"] = self.length
         if self.seed is not None:
-            # Added, not put in its place: dev and held-out seeds stay disjoint.
+            # Added, not put in its place: dev and held-out seeds stay disjoint, of runs with other seeds too.
             changes["first_seed"] = roster.first_seed + self.seed
         return replace(roster, **changes)
+
+
+def largest_seed() -> int:
+    """The largest `seed` with which no roster reaches the seeds that another has without."""
+    rosters: list[EditRoster | EditSequenceRoster] = [*EDIT_ROSTERS.values(), *EDIT_SEQUENCE_ROSTERS.values()]
+    first = sorted(roster.first_seed for roster in rosters)
+    return min(b - a for a, b in pairwise(first)) - max(_candidates(roster) for roster in rosters) * SEEDS_PER_CANDIDATE
+
+
+def _candidates(roster: EditRoster | EditSequenceRoster) -> int:
+    if isinstance(roster, EditRoster):
+        return roster.max_candidates
+    return roster.cases_per_size * len(roster.records)
 
 
 def _variant(name: str, kind: str) -> str:

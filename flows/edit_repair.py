@@ -7,10 +7,10 @@ from prefect import flow
 from prefect.runtime import deployment
 
 from cachemend.datasets.edit_score import FLIP_RULE, MAX_NEW_TOKENS
+from cachemend.flows.edit_cohorts import Occasion, Prepared, prepare
 from cachemend.flows.edit_config import EditRepairConfig
 from cachemend.flows.edit_summary import Covered, EditSummary, print_edit_summary, summarise_edits
 from cachemend.flows.edit_units import (
-    Occasion,
     Unit,
     make_unit,
     nothing_to_replay,
@@ -40,7 +40,8 @@ def edit_repair(
         address: a running Ray cluster; None for one of our own.
 
     Raises:
-        InputError: bad settings, a model that cannot be loaded or repaired, a folder that cannot be written.
+        InputError: bad settings, a cohort that cannot be built, a model that cannot be loaded or repaired, a folder
+            that cannot be written.
         SomeFailed: in a scheduled run, some records failed.
     """
     name = run_name()
@@ -56,15 +57,18 @@ def edit_repair(
         limit=limit,
         address=address,
     )
+    # Before any worker: what cannot be built ends the run at once.
+    prepared = prepare(occasion)
     course = _Course(occasion)
     if set(config.studies) != {"cost"}:
         with staffed(occasion.spec, address, workers=config.workers, threads=config.threads) as staff:
-            for study in config.studies:
-                course.run(study, staff)
+            for each in prepared:
+                if each.study != "cost":
+                    course.run(each, staff)
     if "cost" in config.studies:
         # Nothing else may run beside what is timed.
         with staffed(occasion.spec, address, workers=1, threads=config.threads) as staff:
-            course.cost(staff)
+            course.run(prepared[-1], staff)
     policy_file = analyse_edits(folder, course.analysed, occasion.spec, run_id=name.run_id, primary_k=config.primary_k)
     summary = summarise_edits(
         folder,
@@ -109,21 +113,15 @@ class _Course:
         self.analysed: list[Analysed] = []
         self.notes: list[str] = []
 
-    def run(self, study: str, staff: Staff) -> None:
-        """Run a study on each of its cohorts."""
-        config = self.occasion.config
-        if study == "sequences":
-            for roster in config.sequence_rosters():
-                unit = make_unit(self.occasion, staff, study, roster)
-                self._count(unit, run_sequences(unit))
-        elif study != "cost":
-            for items in config.rosters(study):
-                self._items(study, make_unit(self.occasion, staff, study, items), items)
-
-    def cost(self, staff: Staff) -> None:
-        """Run the timings."""
-        unit = make_unit(self.occasion, staff, "cost", self.occasion.config.cost_lengths())
-        self.tally.add(run_cost(unit).written)
+    def run(self, prepared: Prepared, staff: Staff) -> None:
+        """Run a study on one of its cohorts."""
+        unit = make_unit(self.occasion, staff, prepared)
+        if prepared.study == "sequences":
+            self._count(unit, run_sequences(unit))
+        elif prepared.study == "cost":
+            self.tally.add(run_cost(unit).written)
+        else:
+            self._items(prepared.study, unit, prepared.roster)
 
     def _items(self, study: str, unit: Unit, roster: Any) -> None:
         if study == "main":

@@ -101,7 +101,10 @@ def print_edit_summary(summary: EditSummary) -> None:
     for split in dict.fromkeys(row["split"] for row in summary.recovery):
         rows = [row for row in summary.recovery if row["split"] == split]
         for cohort in dict.fromkeys(row["cohort_digest"] for row in rows):
-            console.print(_table([row for row in rows if row["cohort_digest"] == cohort]))
+            found = [row for row in rows if row["cohort_digest"] == cohort]
+            console.print(_table(found))
+            for line in _no_evidence(found):
+                console.print(line, soft_wrap=True)
     for note in summary.notes:
         console.print(note, soft_wrap=True)
     told = f"{summary.n_written} records computed" if summary.n_written else "nothing to do: every record is there"
@@ -118,9 +121,12 @@ def print_edit_summary(summary: EditSummary) -> None:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Arms down, cells of condition and distance across: mean MR with its interval, and flips."""
+    """Arms down, cells of condition and distance across: mean MR with its interval, and flips.
+
+    Cells of irrelevant edits are left out: they have nothing to recover.
+    """
     first = rows[0]
-    cells = sorted({(row["condition"], row["distance"]) for row in rows if row["n"]})
+    cells = sorted({(row["condition"], row["distance"]) for row in rows if row["condition"] != "irrelevant"})
     title = f"{first['model']} {first['dtype']}, {first['split']}, executor {first['executor']}, {first['score_rule']}"
     table = Table(title=title, title_justify="left")
     table.add_column("margin recovery")
@@ -134,9 +140,15 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
         found = [by_cell.get((arm, *cell)) for cell in cells]
         if any(row is not None and row["n"] for row in found):
             table.add_row(arm, *(_shown(row) for row in found))
-    if not cells:
-        table.add_row("no item is retained")
+    if not table.row_count:
+        table.add_row("no item is retained", *("-" for _ in cells))
     return table
+
+
+def _no_evidence(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each derived cell that supports no claim."""
+    told = {row["distance"]: row["evidence"] for row in rows if row["condition"] == "derived" and row["evidence"]}
+    return [f"derived d={distance} shows nothing: {told[distance]}" for distance in sorted(told)]
 
 
 def _shown(row: dict[str, Any] | None) -> str:

@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from cachemend.datasets.cohort import Cohort, read_cohort
-from cachemend.datasets.edit_spec import EditRoster, EditSequenceRoster
-from cachemend.flows.edit_config import OPERATOR_ITEMS, EditRepairConfig
+from cachemend.datasets.edit_spec import EditRoster
+from cachemend.flows.edit_cohorts import Occasion, Prepared, unit_run_id
+from cachemend.flows.edit_config import OPERATOR_ITEMS
 from cachemend.flows.running import Staff, Tally, code_state, logged, warn_of_corrupt
 from cachemend.repair_core import ENGINE_VERSION
 from cachemend.repair_core.errors import InputError
-from cachemend.tasks.build_cohort import build_cohort
 from cachemend.tasks.edit_arms import CLEAN, EDIT_REFERENCES, STALE, EditArm
 from cachemend.tasks.edit_choosing import ORACLES
 from cachemend.tasks.edit_cost_work import CostIdentity, device_name
@@ -25,32 +24,8 @@ from cachemend.tasks.plan import plan_shards
 from cachemend.tasks.run_rows import RunLog
 from cachemend.tasks.run_shards import run_shards
 from cachemend.tasks.work import Work, get_work
-from cachemend.tasks.worker_spec import WorkerSpec
-
 
 HEADLINE = ("derived", 0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Occasion:
-    """One run of the flow.
-
-    Attributes:
-        config: its settings.
-        spec: what its workers are told.
-        results: results folder.
-        run_id: its name; each study on a cohort adds its own.
-        nominal: the time it belongs to.
-        limit, address: as the flow takes them.
-    """
-
-    config: EditRepairConfig
-    spec: WorkerSpec
-    results: Path
-    run_id: str
-    nominal: datetime
-    limit: int | None
-    address: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,27 +102,11 @@ class Unit:
         tally.add(written)
 
 
-def unit_run_id(occasion: Occasion, study: str, cohort: str) -> str:
-    """The run of a study on a cohort."""
-    return f"{occasion.run_id}-{study}-{cohort}"
-
-
-def make_unit(occasion: Occasion, staff: Staff, study: str, roster: Any) -> Unit:
-    """Build the cohort of a study and say what its rows share."""
-    name = {"sequences": "edit-sequences", "cost": "edit-cost"}.get(study, "edit-repair")
-    work = get_work(name)
-    config = occasion.config
-    label = roster.name if isinstance(roster, EditRoster | EditSequenceRoster) else "edit-cost"
-    file = build_cohort(
-        name,
-        roster,
-        occasion.spec,
-        results=occasion.results,
-        run_id=unit_run_id(occasion, study, label),
-        limit=occasion.limit,
-        store_text=config.store_text,
-    )
-    cohort = read_cohort(file, work.case_type)
+def make_unit(occasion: Occasion, staff: Staff, prepared: Prepared) -> Unit:
+    """Read the cohort of a study and say what its rows share."""
+    study, config = prepared.study, occasion.config
+    work = get_work(prepared.work_name)
+    cohort = read_cohort(prepared.cohort_file, work.case_type)
     shared = {
         "experiment": EXPERIMENT,
         "cohort_digest": cohort.digest,
@@ -168,7 +127,13 @@ def make_unit(occasion: Occasion, staff: Staff, study: str, roster: Any) -> Unit
     else:
         identity = EditIdentity(**{**shared, "score_rule": retention_rule(shared["score_rule"], config.min_gap)})
     return Unit(
-        occasion=occasion, staff=staff, study=study, work=work, cohort_file=file, cohort=cohort, identity=identity
+        occasion=occasion,
+        staff=staff,
+        study=study,
+        work=work,
+        cohort_file=prepared.cohort_file,
+        cohort=cohort,
+        identity=identity,
     )
 
 
@@ -186,13 +151,14 @@ def run_main(unit: Unit, roster: EditRoster) -> Tally:
 
 
 def _main_arms(unit: Unit, index: int, arms: Sequence[EditArm], dropped: frozenset[str]) -> Sequence[EditArm]:
-    """The arms of a case: curves over K and oracles are of derived edits at distance 0, the headline cell."""
+    """The arms of a case: oracles at distance 0 only, curves over K of derived edits there, the headline cell."""
     case, primary = unit.cases[index], unit.occasion.config.primary_k
     if case.condition == "irrelevant" or case.digest in dropped:
         return EDIT_REFERENCES
     if _cell(case) == HEADLINE:
         return arms
-    return tuple(arm for arm in arms if arm.k in (None, primary) and arm.policy not in ORACLES)
+    # The panel of transplants compares both conditions at distance 0, oracles included.
+    return tuple(arm for arm in arms if arm.k in (None, primary) and (case.distance == 0 or arm.policy not in ORACLES))
 
 
 def _pools(unit: Unit, roster: EditRoster, cell: tuple[str, int]) -> Iterable[list[int]]:

@@ -14,7 +14,7 @@ from cachemend.flows.results_folder import check_writable
 from cachemend.flows.running import SomeFailed, code_state, logged, run_name, staffed, warn_of_corrupt
 from cachemend.flows.summary import Summary, print_summary, summarise
 from cachemend.repair_core import ENGINE_VERSION
-from cachemend.tasks.build_cohort import build_cohort
+from cachemend.tasks.build_cohort import Wanted, build_cohorts
 from cachemend.tasks.identity import RunIdentity
 from cachemend.tasks.niah_work import WORK
 from cachemend.tasks.plan import plan_shards
@@ -50,15 +50,8 @@ def erasing_niah(
     check_writable(folder)
     spec = worker_spec(config)
     with staffed(spec, address, workers=config.workers, threads=config.threads) as staff:
-        cohort_file = build_cohort(
-            WORK.name,
-            config.roster(),
-            spec,
-            results=folder,
-            run_id=name.run_id,
-            limit=limit,
-            store_text=config.store_text,
-        )
+        wanted = Wanted(WORK.name, config.roster(), name.run_id)
+        (cohort_file,) = build_cohorts([wanted], spec, results=folder, limit=limit, store_text=config.store_text)
         cohort = read_cohort(cohort_file, NiahCase)
         identity = RunIdentity(
             experiment=EXPERIMENT,

@@ -72,10 +72,10 @@ def answer_batch(
     batch takes at most a quarter of the free memory; more caches are answered in several batches.
 
     Raises:
-        InputError: no query, an empty continuation, or caches of different lengths.
+        InputError: no query, an empty continuation, a token id outside the vocabulary, or caches of different lengths.
         Refused: a cache holds rows of inserted tokens that were never computed.
     """
-    _check(query_ids, continuations)
+    _check(model, query_ids, continuations)
     for cache in caches:
         if isinstance(cache, RepairedCache):
             cache.ledger.require_computed("this answer")
@@ -107,7 +107,7 @@ def answer_deltas(
 
     Equal to `answer_batch` over the whole caches, in FP32 up to rounding, without making them.
     """
-    _check(query_ids, continuations)
+    _check(model, query_ids, continuations)
     if caches_latents(model):
         return _answer_whole(model, base, deltas, query_ids, max_new_tokens, stop_ids, continuations)
     room = len(query_ids) + max([max_new_tokens, *map(len, continuations)])
@@ -140,11 +140,13 @@ def _answer_whole(model: nn.Module, base: Sequence[Rows], deltas: Sequence[Delta
     return out
 
 
-def _check(query_ids: Sequence[int], continuations: Sequence[Sequence[int]]) -> None:
+def _check(model: nn.Module, query_ids: Sequence[int], continuations: Sequence[Sequence[int]]) -> None:
     if not len(query_ids):
         raise InputError("query_ids is empty; give at least one token after the cached context")
     if not all(len(ids) for ids in continuations):
         raise InputError("a continuation is empty; give at least one token to score")
+    for ids in (query_ids, *continuations):
+        as_batch(model, ids)
 
 
 def _answers(
@@ -155,7 +157,7 @@ def _answers(
     continuations: Sequence[Sequence[int]],
 ) -> list[Answer]:
     seconds: dict[str, float] = {}
-    query = as_batch(query_ids, batch.device).expand(batch.size, -1)
+    query = as_batch(batch.model, query_ids, batch.device).expand(batch.size, -1)
     with timed(seconds, "query", batch.model):
         last = batch.forward(query, batch.length, last_only=True)[:, -1]
     after = batch.length + query.shape[1]
@@ -172,7 +174,7 @@ def _answers(
 
 
 def _mean_logprob(batch: Batch, last: torch.Tensor, wanted: Sequence[int], after: int) -> list[float]:
-    ids = as_batch(wanted, last.device).expand(batch.size, -1)
+    ids = as_batch(batch.model, wanted, last.device).expand(batch.size, -1)
     logits = last[:, None]
     if ids.shape[1] > 1:
         logits = torch.cat((logits, batch.forward(ids[:, :-1], after)), dim=1)

@@ -14,7 +14,7 @@ class Tokens:
     count: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.count, int):
+        if not isinstance(self.count, int) or isinstance(self.count, bool):
             raise InputError(f"budget of {self.count!r} tokens is no whole number; give 0 or more")
         if self.count < 0:
             raise InputError(f"budget of {self.count} tokens is negative; give 0 or more")

@@ -50,8 +50,9 @@ class RepairedCache(DynamicCache):
     def worst_staleness(self) -> int:
         """The most edits that any row has missed, over the batch; re-prefill where it passes your limit.
 
-        It is about each row's own computation. 0 is no proof of a clean cache, for a refreshed row may have read
-        stale ones: `is_clean` is.
+        A policy recomputes neither the context's last token nor most other rows, so in effect this counts the edits
+        since the last prefill. It is about each row's own computation: 0 is no proof of a clean cache, for a refreshed
+        row may have read stale ones; `is_clean` is.
         """
         return int(self.edits_missed.max())
 

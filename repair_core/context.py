@@ -12,7 +12,7 @@ from cachemend.repair_core.caches import RepairedCache, Rows
 from cachemend.repair_core.edits import Edit
 from cachemend.repair_core.intervals import Positions
 from cachemend.repair_core.models import LoadedModel
-from cachemend.repair_core.prefilling import prefill
+from cachemend.repair_core.prefilling import as_batch, prefill
 from cachemend.repair_core.refreshing import refresh
 from cachemend.repair_core.relevance import Scores, embedding_relevance
 from cachemend.repair_core.replacement import downstream_pool, is_in_place
@@ -106,10 +106,17 @@ class StaleContext:
 
     @cached_property
     def query_ids(self) -> tuple[int, ...]:
-        """Tokens of the bare query text, no special tokens."""
-        if self._query_ids is not None:
-            return self._query_ids
-        return tuple(self.tokenizer(self.query, add_special_tokens=False)["input_ids"])
+        """Tokens of the bare query text, no special tokens.
+
+        Raises:
+            InputError: a token id outside the model's vocabulary.
+        """
+        ids = self._query_ids
+        if ids is None:
+            ids = tuple(self.tokenizer(self.query, add_special_tokens=False)["input_ids"])
+        if ids:
+            as_batch(self.model, ids)
+        return ids
 
     @cached_property
     def pool(self) -> Positions:

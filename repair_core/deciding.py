@@ -16,7 +16,7 @@ from cachemend.repair_core.policies import get_policy
 from cachemend.repair_core.replacement import changed_span
 
 DEFAULT_K = 32
-"""The edit paper's primary budget."""
+"""The edit paper's primary budget, where the pool has as many."""
 
 _fingerprints: "WeakKeyDictionary[nn.Module, str]" = WeakKeyDictionary()
 
@@ -28,8 +28,8 @@ def decide(policy: str | Path | DecisionTable, context: StaleContext, budget: fl
         policy: a policy's name, "re-prefill", a decision table, or the path of one's JSON (a `Path`, or a string that
             ends in ".json").
         context: the edit and the query.
-        budget: ``Tokens(k)`` for a policy; None for 32. A policy of its own length does not read it. A table has its
-            own, which is cut to what is downstream of the edit.
+        budget: ``Tokens(k)`` for a policy; None for 32, or all that is downstream of the edit where that is less. A
+            policy of its own length does not read it. A table has its own, which is cut likewise.
 
     Raises:
         InputError: an edit of several places, an unknown policy, a budget that is no number of tokens, one beside a
@@ -45,7 +45,9 @@ def decide(policy: str | Path | DecisionTable, context: StaleContext, budget: fl
     if budget is not None and not isinstance(budget, Tokens):
         raise InputError(f"budget {budget!r} of policy {policy!r} is no number of positions; give Tokens(k)")
     own_length = policy == RE_PREFILL or get_policy(policy).own_length
-    return Action(policy=policy, k=None if own_length else DEFAULT_K if budget is None else budget.count)
+    if own_length:
+        return Action(policy=policy)
+    return Action(policy=policy, k=min(DEFAULT_K, context.pool.size) if budget is None else budget.count)
 
 
 def _by_table(table: DecisionTable, context: StaleContext, budget: float | str | Tokens | None) -> Action:

@@ -97,6 +97,12 @@ class Evidence:
             raise InputError(f"evidence of n={self.n}, mean={self.mean}, low={self.low}; give finite numbers, n >= 0")
 
 
+def require_type(name: str, value: object, kind: type) -> None:
+    """Raise InputError unless `value` is of type `kind`; `name` is what it is called."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} must be of type {kind.__name__}, not {type(value).__name__}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """One line of the table."""
@@ -105,3 +111,7 @@ class Rule:
     when: When
     do: Action
     evidence: Evidence
+
+    def __post_init__(self) -> None:
+        for name, kind in (("when", When), ("do", Action), ("evidence", Evidence)):
+            require_type(f"{name} of a rule", getattr(self, name), kind)

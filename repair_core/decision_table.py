@@ -1,6 +1,7 @@
 """A fixed table that says how to repair an edit, from what is known before the repair; versioned JSON."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -8,7 +9,7 @@ from typing import ClassVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from cachemend.repair_core import ENGINE_VERSION
-from cachemend.repair_core.decision_rules import STRICT, Action, Rule
+from cachemend.repair_core.decision_rules import STRICT, Action, Rule, require_type
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.features import FEATURES, EditFeatures
 
@@ -22,6 +23,11 @@ class Derivation:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     cohort_digest: str
     n_items: int
+
+    def __post_init__(self) -> None:
+        require_type("cohort_digest", self.cohort_digest, str)
+        if not isinstance(self.n_items, int) or isinstance(self.n_items, bool) or self.n_items < 0:
+            raise InputError(f"n_items {self.n_items!r} is no number of items; give 0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +57,13 @@ class DecisionTable:
 
     def __post_init__(self) -> None:
         for name in ("features", "rules"):
+            require_type(name, getattr(self, name), Sequence)
             object.__setattr__(self, name, tuple(getattr(self, name)))
         _check_header(self.version, self.engine_version, self.features)
+        require_type("derived_from", self.derived_from, Derivation)
+        for number, rule in enumerate(self.rules):
+            require_type(f"rules[{number}]", rule, Rule)
+        require_type("otherwise", self.otherwise, Action)
 
     def decide(self, features: EditFeatures) -> Action:
         """What the first matching rule says."""
@@ -81,13 +92,13 @@ class DecisionTable:
 
     @classmethod
     def load(cls, path: str | Path) -> "DecisionTable":
-        """Read a table from a JSON file.
+        """Read a table from a JSON file, UTF-8 with or without a byte order mark.
 
         Raises:
             InputError: no such file, no text, or as `from_json`.
         """
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
             raise InputError(f"decision table {str(path)!r} cannot be read ({reason}); give a JSON file") from error

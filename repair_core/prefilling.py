@@ -15,21 +15,29 @@ from cachemend.repair_core.pinning import pinned_frequencies
 TokenIds = torch.Tensor | Sequence[int] | Sequence[Sequence[int]]
 
 
-def as_batch(token_ids: TokenIds, device: torch.device) -> torch.Tensor:
-    """Return `token_ids` (n, or batch x n) as int64 [batch, n] on `device`.
+def as_batch(model: nn.Module, token_ids: TokenIds, device: torch.device | None = None) -> torch.Tensor:
+    """Return `token_ids` (n, or batch x n) as int64 [batch, n] on `device`, or where they are.
 
     Raises:
-        InputError: empty, ragged, or not one- or two-dimensional.
+        InputError: empty, ragged, not one- or two-dimensional, or an id outside the vocabulary of `model`.
     """
     try:
-        ids = torch.as_tensor(token_ids, dtype=torch.long, device=device)
-    except ValueError as error:
-        raise InputError(f"token ids of a batch must have equal lengths: {error}") from error
+        ids = torch.as_tensor(token_ids, dtype=torch.long)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"token ids must be whole numbers, those of a batch in equal lengths: {error}") from error
     if ids.ndim == 1:
         ids = ids[None]
     if ids.ndim != 2 or ids.numel() == 0:
         raise InputError(f"token ids have shape {tuple(ids.shape)}; give [n] or [batch, n] with n > 0")
-    return ids
+    vocabulary = text_config(model).vocab_size
+    # Looked at where they are, before they are moved: a list costs no wait for the accelerator, a tensor one.
+    least, most = torch.stack((ids.min(), ids.max())).tolist()
+    if least < 0 or most >= vocabulary:
+        raise InputError(
+            f"token id {least if least < 0 else most} is outside the model's vocabulary of {vocabulary} tokens; "
+            f"give ids from 0 to {vocabulary - 1}"
+        )
+    return ids.to(device)
 
 
 def prefill(model: nn.Module, token_ids: TokenIds) -> DynamicCache:
@@ -47,10 +55,7 @@ def prefill(model: nn.Module, token_ids: TokenIds) -> DynamicCache:
         Refused: a model that repair does not support.
     """
     check_capability(model)
-    ids = as_batch(token_ids, input_device(model))
-    vocabulary = text_config(model).vocab_size
-    if not 0 <= int(ids.min()) <= int(ids.max()) < vocabulary:
-        raise InputError(f"token ids run from {ids.min()} to {ids.max()}; the model knows 0 to {vocabulary - 1}")
+    ids = as_batch(model, token_ids, input_device(model))
     # Without the configuration: with it, sliding layers would drop the rows outside their window.
     cache = DynamicCache()
     with pinned_frequencies(model, ids.shape[1]):

@@ -54,7 +54,8 @@ def refresh(
         "bottom-right"), all others keep their bits and marks.
 
     Raises:
-        InputError: positions unsorted or outside the context, lengths that disagree, an unknown executor.
+        InputError: positions unsorted or outside the context, token ids outside the vocabulary, lengths that disagree,
+            an unknown executor.
         Refused: a model or attention implementation that cannot be refreshed, or rows of inserted tokens that were
             never computed and are not among the positions.
     """
@@ -63,7 +64,7 @@ def refresh(
         raise InputError(f"attention backend {attention!r} is unknown; {nearest(attention, ATTENTIONS)}")
     rows = read_rows(cache)
     batch, length = rows[0].keys.shape[0], rows[0].keys.shape[-2]
-    ids = as_batch(token_ids, rows[0].keys.device)
+    ids = as_batch(model, token_ids, rows[0].keys.device)
     if ids.shape != (batch, length):
         raise InputError(f"token ids have shape {tuple(ids.shape)}; the cache holds {batch} x {length} rows")
     where = _as_batch_positions(positions, batch, length)

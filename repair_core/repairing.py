@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.cache_utils import Cache
 
 from cachemend.repair_core.allocators import allocate, get_allocator
+from cachemend.repair_core.architecture import check_capability
 from cachemend.repair_core.budget import Tokens
 from cachemend.repair_core.caches import RepairedCache, Rows, marked_cache, plain_cache, read_rows
 from cachemend.repair_core.context import RepairContext, StaleContext
@@ -17,10 +18,11 @@ from cachemend.repair_core.decision_rules import RE_PREFILL
 from cachemend.repair_core.decision_table import DecisionTable
 from cachemend.repair_core.edits import Edit, require_equal_lengths
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.executors import require_repairing
 from cachemend.repair_core.intervals import Interval, Positions, maximal_intervals
 from cachemend.repair_core.ledger import Ledger, RowState
 from cachemend.repair_core.planning import allocation_name, plan_by_allocator, plan_by_policy, signal_seconds
-from cachemend.repair_core.prefilling import prefill
+from cachemend.repair_core.prefilling import as_batch, prefill
 from cachemend.repair_core.refreshing import refresh
 from cachemend.repair_core.shifting import read_original, shift
 from cachemend.repair_core.staleness import StalenessLimit
@@ -74,23 +76,29 @@ def repair(
         edit: a `Deletion`, a `Replacement`, or several changes as `Edits`.
         query: bare text of the next query; it directs the budget and is not part of the cache.
         budget: percent of the retained suffix to recompute, or ``Tokens(n)``. 0 is Shift, 100 is Replay. 5 percent when
-            absent; with a policy ``Tokens(k)``, 32 when absent; with a decision table always absent.
+            absent; with a policy ``Tokens(k)``, when absent 32 or all that a policy may choose where that is less; with
+            a decision table always absent.
         cache: the cache of the original context, clean or itself repaired; computed when absent. Not modified.
         allocator: where to spend the budget; "sur" when neither it nor a policy is given.
         policy: how to repair an edit of one place instead: a policy's name, a `DecisionTable`, or the path of one's
             JSON. No policy sees the clean cache or an answer.
         staleness_limit: the most edits that any row may have missed after the repair; where it would be more, the
-            edited context is prefilled instead. None: any number.
+            edited context is prefilled instead. In effect how many edits a cache may live through between two
+            prefills, see `StalenessLimit`. None: any number.
         executor: how to recompute: "packed", "interval", "direct", "one-shot" or "auto".
         attention: backend of the packed executor.
         case_id: seeds random choices.
 
     Raises:
-        InputError: bad budget or limit, unknown allocator, policy or executor, a decision table that cannot be used, an
-            edit of several places or more positions than are downstream of it for a policy, a cache of another length.
+        InputError: bad budget or limit, unknown allocator, policy or executor, an executor that repairs nothing, token
+            ids outside the vocabulary, a decision table that cannot be used, an edit of several places or more
+            positions than are downstream of it for a policy, a cache of another length.
         Refused: a model or cache that cannot be repaired, named.
     """
     limit = None if staleness_limit is None else StalenessLimit(staleness_limit)
+    require_repairing(executor)
+    check_capability(model)
+    _require_known_ids(model, [edit])
     if cache is not None:
         read_original(cache, edit)
     if policy is None:
@@ -136,7 +144,9 @@ def repair_batch(
     attention: str = "sdpa",
     case_ids: Sequence[str] = (),
 ) -> list[Repair]:
-    """Repair a batch of sequences at once; each chooses its own positions.
+    """Repair a batch of sequences at once; each chooses its own positions, by an allocator.
+
+    It takes no policy, no decision table and no staleness limit.
 
     Args:
         edits: one per sequence; lengths and positions are the same in all of them.
@@ -154,6 +164,9 @@ def repair_batch(
     if len(queries) != len(edits) or len(case_ids) not in (0, len(edits)):
         raise InputError(f"{len(edits)} edits need as many queries and case ids (or no case ids)")
     get_allocator(allocator)
+    require_repairing(executor)
+    check_capability(model)
+    _require_known_ids(model, edits)
     timings: dict[str, float] = {}
     with timed(timings, "prefill", model):
         dirty = cache if cache is not None else prefill(model, [e.original_ids for e in edits])
@@ -175,6 +188,13 @@ def repair_batch(
         repaired = refresh(model, shifted, edited, where, executor, attention, in_place=True)
     decision = allocation_name(allocator, budget)
     return [Repair(repaired, rows, maximal_intervals(rows), inserted, timings, decision) for rows in positions]
+
+
+def _require_known_ids(model: nn.Module, edits: Sequence[Edit]) -> None:
+    """Both texts: an edit is made of plain numbers, and an unknown one would fail deep in the model."""
+    for edit in edits:
+        as_batch(model, edit.original_ids)
+        as_batch(model, edit.edited_ids)
 
 
 def _sequence(cache: Cache, index: int) -> Cache:

@@ -18,6 +18,9 @@ from cachemend.repair_core.text import special_ids
 class Replacement:
     """A context one span of which is replaced, by as many tokens or by another number. An `Edit`.
 
+    Token ids are taken as they are: special and chat-template tokens are allowed. Only `replacement_from_texts` refuses
+    an edit that touches them.
+
     Attributes:
         original_ids: the context before the edit.
         start: first token that is replaced.
@@ -137,7 +140,8 @@ def replacement_from_texts(tokenizer: PreTrainedTokenizerBase, before: str, afte
     """Return the replacement of one span of tokens that turns the text `before` into `after`.
 
     Both texts are tokenized whole, no special tokens added. Where the tokens only grow or shrink, one unchanged
-    neighbour counts as replaced too.
+    neighbour counts as replaced too. An edit of special or chat-template tokens is refused; `Replacement` itself does
+    not look for them.
 
     Args:
         tokenizer: of the model that reads the context.

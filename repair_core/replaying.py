@@ -25,7 +25,8 @@ def replay(model: nn.Module, cache: Cache, edit: Edit | Sequence[Edit]) -> Repai
 
     Raises:
         Refused: the prefix holds rows of inserted tokens that were never computed.
-        InputError: the cache's length or batch is not that of the edits, or their lengths differ.
+        InputError: the cache's length or batch is not that of the edits, their lengths differ, or a token id is outside
+            the vocabulary.
     """
     edits = list(edit) if isinstance(edit, Sequence) else [edit]
     require_equal_lengths(edits)
@@ -40,5 +41,6 @@ def replay(model: nn.Module, cache: Cache, edit: Edit | Sequence[Edit]) -> Repai
     kept = [Rows(keys[:, :, :prefix].clone(), values[:, :, :prefix].clone()) for keys, values in rows]
     fresh = plain_cache(kept) if prefix else DynamicCache()
     if prefix < length:
-        extend(model, fresh, as_batch([e.edited_ids[prefix:] for e in edits], rows[0].keys.device), prefix)
+        ids = as_batch(model, [e.edited_ids[prefix:] for e in edits], rows[0].keys.device)
+        extend(model, fresh, ids, prefix)
     return marked_cache(read_rows(fresh), known.appended(length))

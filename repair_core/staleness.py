@@ -1,4 +1,4 @@
-"""A limit on how many edits a cached row may have missed; beyond it the context is prefilled anew."""
+"""A limit on how many edits a cache may live through; beyond it the context is prefilled anew."""
 
 from dataclasses import dataclass
 from operator import index
@@ -12,11 +12,17 @@ from cachemend.repair_core.intervals import Positions
 
 @dataclass(frozen=True)
 class StalenessLimit:
-    """How stale any row may be after a repair.
+    """How stale the stalest row may be after a repair.
+
+    Most rows are never recomputed: a policy leaves the context's last token alone and takes few of the others, an
+    allocator spends a small budget. The stalest row has therefore missed every edit before it since the last prefill,
+    and the limit says how many edits a cache may live through. It says nothing of how far the rows that a query reads
+    are from a clean prefill.
 
     Attributes:
-        limit: the most edits of earlier text that a row may have missed since it was computed. 0: none, so that only
-            a repair of every row behind the edit is kept.
+        limit: the most edits of earlier text that a row may have missed since it was computed. 0: none. Every repair by
+            a policy is then a prefill, unless nothing is retained behind the edit; one by an allocator is kept where
+            its budget covers everything behind the edit.
     """
 
     limit: int

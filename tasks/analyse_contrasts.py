@@ -19,18 +19,19 @@ def contrast_rows(observed: Observed, primary_k: int) -> list[dict[str, Any]]:
 
     One family holds all 15 pairs of the edit paper's six policies where the answer is adjacent, and the four pairs of
     edit-local with its rivals at each distance; the rules the paper does not have are a family of their own, each
-    against edit-local.
+    against edit-local. The sixth policy is one causal oracle. A policy that was not run leaves its pairs out.
     """
     rows: list[dict[str, Any]] = []
     for cell in observed.cells():
         if cell[2] is not None or cell[0] == "irrelevant":
             continue
         values = _by_policy(observed, cell, primary_k)
-        near = cell[1] == 0
-        paper = (REFERENCE, *RIVALS, *(ORACLES if near else ()))
-        known = [policy for policy in paper if policy in values]
-        pairs = list(combinations(known, 2)) if near else [(REFERENCE, rival) for rival in known[1:]]
-        ours = [(policy, REFERENCE) for policy in OURS if policy in values]
+        known = [policy for policy in (REFERENCE, *RIVALS) if policy in values]
+        if cell[1] == 0:
+            pairs = list(combinations([*known, *_oracle(values, known)], 2))
+        else:
+            pairs = [(REFERENCE, rival) for rival in known if REFERENCE in known and rival != REFERENCE]
+        ours = [(policy, REFERENCE) for policy in OURS if {policy, REFERENCE} <= values.keys()]
         for family in (pairs, ours):
             rows += [_row(cell, found, primary_k) for found in _family(values, family)]
     return rows
@@ -45,11 +46,22 @@ def _by_policy(observed: Observed, cell: Cell, primary_k: int) -> dict[str, dict
     return out
 
 
+def _oracle(values: dict[str, dict[str, float]], known: Sequence[str]) -> list[str]:
+    """The oracle of the family: the exhaustive one if it has every item that the others share, else the screened."""
+    common = _common(values, known)
+    exhaustive, screened = ORACLES
+    order = ORACLES if common <= values.get(exhaustive, {}).keys() else (screened, exhaustive)
+    return [name for name in order if common & values.get(name, {}).keys()][:1]
+
+
+def _common(values: dict[str, dict[str, float]], names: Sequence[str]) -> set[str]:
+    """The cases that all of these policies have."""
+    return set.intersection(*(set(values[name]) for name in names)) if names else set()
+
+
 def _family(values: dict[str, dict[str, float]], pairs: Sequence[tuple[str, str]]) -> list[PairContrast]:
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
-    if REFERENCE not in names:
-        return []
-    common = sorted(set.intersection(*(set(values[name]) for name in names)))
+    common = sorted(_common(values, names))
     if not common:
         return []
     return chosen_pairs({name: [values[name][case] for case in common] for name in names}, pairs)

@@ -61,7 +61,7 @@ def analyse_edits(
     features = {observed.identity.cohort_digest: _features(tokenizer, observed) for observed in every}
     writer = _Writer(results, run_id)
     for observed in every:
-        writer.write("edit_recovery_rows", observed, recovery_rows(observed, primary_k))
+        writer.write("edit_recovery_rows", observed, recovery_rows(observed))
         writer.write("edit_contrast_rows", observed, contrast_rows(observed, primary_k))
         known = features[observed.identity.cohort_digest]
         writer.write("edit_trigger_rows", observed, trigger_rows(observed, known, primary_k))

@@ -7,7 +7,7 @@ import numpy as np
 from cachemend.calibration.recovery import flip_rate, summarise_recovery
 from cachemend.tasks.edit_arms import deployable
 from cachemend.tasks.edit_observations import Cell, Observed, by_arm
-from cachemend.warehouse.edit_evidence import evidence_checks, shortfall
+from cachemend.warehouse.edit_evidence import evidence_checks, judged_k, shortfall
 
 _UNKNOWN = (
     *("mean", "low", "high", "median", "ratio_of_means", "ratio_low", "ratio_high"),
@@ -15,13 +15,8 @@ _UNKNOWN = (
 )
 
 
-def recovery_rows(observed: Observed, primary_k: int) -> list[dict[str, Any]]:
-    """Return the columns of `edit_recovery_rows`, without identity, for every cell and arm.
-
-    Args:
-        observed: the records.
-        primary_k: the K at which the random control must fail for a cell to be evidence.
-    """
+def recovery_rows(observed: Observed) -> list[dict[str, Any]]:
+    """Return the columns of `edit_recovery_rows`, without identity, for every cell and arm."""
     rows: list[dict[str, Any]] = []
     for cell in observed.cells():
         everything, kept = observed.inside(cell, observed.rows), observed.retained(cell)
@@ -31,7 +26,7 @@ def recovery_rows(observed: Observed, primary_k: int) -> list[dict[str, Any]]:
             "family": cell[2],
             "n_of": len({row["case_digest"] for row in everything}),
             "n_retained": len({r["case_digest"] for r in observed.inside(cell, observed.ok) if r["retained"]}),
-            "evidence": _why_none(observed, cell, kept, primary_k),
+            "evidence": _why_none(observed, cell, everything, kept),
         }
         arms = by_arm(kept)
         for name, found in by_arm(everything).items():
@@ -62,19 +57,25 @@ def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: value if value is None or np.isfinite(value) else None for name, value in figures.items()}
 
 
-def _why_none(observed: Observed, cell: Cell, kept: list[dict[str, Any]], primary_k: int) -> str | None:
-    """Why a derived cell shows nothing; None where it does, and where nothing is claimed."""
+def _why_none(
+    observed: Observed, cell: Cell, everything: list[dict[str, Any]], kept: list[dict[str, Any]]
+) -> str | None:
+    """Why a derived cell shows nothing; None where it does, and where nothing is claimed.
+
+    Judged by what is stored, not by what the last run asked for: another K must not make evidence of a cell.
+    """
     if cell[0] != "derived":
         return None
     digests = {row["case_digest"] for row in kept}
     arms = by_arm(kept)
+    k = judged_k(row["k"] for row in everything if row["policy"] == "random" and row["operator"] == "recompute")
     checks = evidence_checks(
         shortest=min((observed.cases[digest].n_tokens for digest in digests), default=None),
         retained=len(digests),
         families=len({row["family"] for row in kept}),
-        random=_mean_recovery(arms.get(f"random@{primary_k}", [])),
+        random=_mean_recovery(arms.get(f"random@{k}", [])),
         span=_mean_recovery(arms.get("span", [])),
-        k=primary_k,
+        k=k,
     )
     # A cell of one wording is never judged by how many there are.
     return shortfall([check for check in checks if cell[2] is None or check.name != "wordings"])

@@ -1,11 +1,13 @@
-"""The stage that builds the cohort and writes it down: one file for the workers' driver, rows for SQL."""
+"""The stage that builds cohorts and writes them down: a file each for the workers' driver, rows for SQL."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from cachemend.datasets.cohort import write_cohort
+from transformers import PreTrainedTokenizerBase
+
+from cachemend.datasets.cohort import Cohort, write_cohort
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.models import context_limit, load_tokenizer
 from cachemend.tasks.stage import stage
@@ -14,32 +16,70 @@ from cachemend.tasks.worker_spec import WorkerSpec
 from cachemend.warehouse.parts import write_part
 
 
-@stage(name="build cohort")
-def build_cohort(
-    work_name: str,
-    roster: Any,
-    spec: WorkerSpec,
-    *,
-    results: Path,
-    run_id: str,
-    limit: int | None,
-    store_text: bool,
-) -> Path:
-    """Build the roster for the model's tokenizer; write RESULTS/cohorts/DIGEST.json and the rows of its cases.
+class Wanted(NamedTuple):
+    """A cohort to build.
 
-    The file always holds the whole cohort: a limited run and a full one share it.
+    Attributes:
+        work_name: the kind of work it is for.
+        roster: what that builds it from.
+        run_id: the run that its cases are described for.
+        others: models under whose tokenizers too every case must be buildable; for kinds of work that compare models.
+    """
+
+    work_name: str
+    roster: Any
+    run_id: str
+    others: tuple[str, ...] = ()
+
+
+@stage(name="build cohorts")
+def build_cohorts(
+    wanted: Sequence[Wanted], spec: WorkerSpec, *, results: Path, limit: int | None, store_text: bool
+) -> list[Path]:
+    """Build rosters for the model's tokenizer; write RESULTS/cohorts/DIGEST.json and the rows of their cases.
+
+    All are built and checked before any is written. A file always holds the whole cohort: a limited run and a full
+    one share it.
 
     Returns:
-        The cohort's file, absolute.
+        The cohorts' files, absolute.
 
     Raises:
         InputError: a case that cannot be built, or one that the model cannot hold; nothing is written.
     """
-    work = get_work(work_name)
     tokenizer = load_tokenizer(spec.model, spec.revision, spec.trust_remote_code)
-    cohort = work.build(tokenizer, roster)
-    chosen = cohort.prefix(limit).cases
-    _check_fits(work, chosen, spec)
+    cohorts = [_build(tokenizer, each, spec, limit) for each in wanted]
+    return [
+        _write(tokenizer, cohort, each, results=results, limit=limit, store_text=store_text)
+        for each, cohort in zip(wanted, cohorts, strict=True)
+    ]
+
+
+def _build(tokenizer: PreTrainedTokenizerBase, wanted: Wanted, spec: WorkerSpec, limit: int | None) -> Cohort:
+    work = get_work(wanted.work_name)
+    others = [_other_tokenizer(name, spec) for name in wanted.others]
+    cohort = work.build(tokenizer, wanted.roster, *([others] if others else ()))
+    _check_fits(work, cohort.prefix(limit).cases, spec)
+    return cohort
+
+
+def _other_tokenizer(name: str, spec: WorkerSpec) -> PreTrainedTokenizerBase:
+    try:
+        return load_tokenizer(name, None, spec.trust_remote_code)
+    except InputError as error:
+        raise InputError(f"tokenizers: {error}") from error
+
+
+def _write(
+    tokenizer: PreTrainedTokenizerBase,
+    cohort: Cohort,
+    wanted: Wanted,
+    *,
+    results: Path,
+    limit: int | None,
+    store_text: bool,
+) -> Path:
+    work = get_work(wanted.work_name)
     file = results.absolute() / "cohorts" / f"{cohort.digest}.json"
     try:
         write_cohort(cohort, file)
@@ -50,10 +90,10 @@ def build_cohort(
             "experiment": work.experiment,
             "cohort": cohort.name,
             "cohort_digest": cohort.digest,
-            "run_id": run_id,
+            "run_id": wanted.run_id,
             "recorded_at": datetime.now(UTC),
         }
-        rows = [{**work.case_row(tokenizer, case, store_text), **shared} for case in chosen]
+        rows = [{**work.case_row(tokenizer, case, store_text), **shared} for case in cohort.prefix(limit).cases]
         write_part(results, work.case_table, rows)
     return file
 

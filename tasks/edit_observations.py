@@ -77,9 +77,14 @@ class Observed:
 def by_arm(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Rows by arm, in an order of their own."""
     out: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: (row["operator"] == "transplant", row["policy"], row["k"] or 0)):
+    for row in sorted(rows, key=_place):
         out.setdefault(row["arm"], []).append(row)
     return out
+
+
+def _place(row: dict[str, Any]) -> tuple[bool, str, int, str]:
+    """Where a row stands: cases in one order, too, or a mean of them would differ in its last digit."""
+    return row["operator"] == "transplant", row["policy"], row["k"] or 0, row["case_digest"]
 
 
 def features_of(tokenizer: PreTrainedTokenizerBase, model: Any, case: EditCase) -> EditFeatures:

@@ -49,7 +49,7 @@ class Work:
         table: where its rows go.
         timed_stages: what its seconds are of.
         seeds: what is drawn, and by what, beside the cases.
-        build: the cohort of a roster for a tokenizer.
+        build: the cohort of a roster for a tokenizer; where models are compared, for a list of other ones too.
         tokens: how many tokens a case needs of the model, answer excluded.
         case_table: where its cases are described; None for nowhere.
         case_row: the columns of one case there, texts only if asked for.
@@ -65,7 +65,7 @@ class Work:
     table: str
     timed_stages: tuple[str, ...]
     seeds: dict[str, str]
-    build: Callable[[PreTrainedTokenizerBase, Any], Cohort]
+    build: Callable[..., Cohort]
     tokens: Callable[[Any], int]
     case_table: str | None
     case_row: Callable[[PreTrainedTokenizerBase, Any, bool], dict[str, Any]]

@@ -4,7 +4,7 @@ Recovery by random positions, or by the edit span alone, means that the item did
 then no policy's recovery shows anything about the policy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 MIN_TOKENS = 2000
@@ -24,6 +24,16 @@ class Check(NamedTuple):
     reason: str
 
 
+def judged_k(stored: Iterable[int]) -> int:
+    """Return the K that a cell is judged at: 32, or the largest one where Random was run at others only.
+
+    Args:
+        stored: every K at which Random was recomputed in the cell, by whichever run.
+    """
+    found = set(stored)
+    return PRIMARY_K if PRIMARY_K in found else max(found, default=PRIMARY_K)
+
+
 def evidence_checks(
     shortest: int | None,
     retained: int,
@@ -40,7 +50,7 @@ def evidence_checks(
         families: wordings among them.
         random: mean MR of Random at `k`; None where it was not run.
         span: mean MR of refreshing the edit span alone; None where it was not run.
-        k: the K that the cell is judged at.
+        k: the K that the cell is judged at, as `judged_k` gives it.
     """
     tokens = "no context" if shortest is None else f"{shortest:,} tokens"
     return (

@@ -31,4 +31,10 @@ def get_executor(name: str, n_intervals: int) -> Executor:
     return EXECUTORS[name]()
 
 
-__all__ = ["EXECUTORS", "REPAIRING", "Executor", "get_executor"]
+def require_repairing(name: str) -> None:
+    """Raise InputError unless `name` is "auto" or an executor that repairs."""
+    if not get_executor(name, 1).repairs:
+        raise InputError(f"executor {name!r} repairs nothing; {nearest(name, [*REPAIRING, 'auto'])}")
+
+
+__all__ = ["EXECUTORS", "REPAIRING", "Executor", "get_executor", "require_repairing"]

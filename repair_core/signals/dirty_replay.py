@@ -41,7 +41,7 @@ def deleted_mass(model: nn.Module, dirty: Cache, edit: Edit) -> Scores:
     stop = int(edit.suffix_original_positions[0])
     rows = [Rows(_with_room(k, stop), _with_room(v, stop)) for k, v in read_rows(dirty)]
     cache = in_place_cache(rows, stop)
-    ids = as_batch(edit.original_ids, input_device(model))
+    ids = as_batch(model, edit.original_ids, input_device(model))
     deleted = torch.tensor(edit.deleted_positions)
     masses = []
     for start in range(stop, ids.shape[1], BLOCK):

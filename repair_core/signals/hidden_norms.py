@@ -31,7 +31,7 @@ def hidden_norms(model: nn.Module, token_ids: Sequence[int]) -> Scores:
     with model_lock(base), torch.no_grad():
         handles = [layer.register_forward_hook(add) for layer in used]
         try:
-            base(input_ids=as_batch(token_ids, input_device(model)), use_cache=False)
+            base(input_ids=as_batch(model, token_ids, input_device(model)), use_cache=False)
         finally:
             for handle in handles:
                 handle.remove()

@@ -52,7 +52,7 @@ def query_attention(model: nn.Module, shifted: Cache, query_ids: Sequence[int]) 
     length = rows[0].keys.shape[-2]
     observer = _Columns(model, length)
     if query_ids:
-        observe(model, passing_cache(rows), as_batch(query_ids, input_device(model)), observer)
+        observe(model, passing_cache(rows), as_batch(model, query_ids, input_device(model)), observer)
     return QueryAttention((observer.total / max(1, observer.cells)).numpy(), observer.squares.sqrt().numpy())
 
 
@@ -65,5 +65,5 @@ def shallow_query_attention(model: nn.Module, shallow: Sequence[Rows], query_ids
     length = shallow[0].keys.shape[-2]
     observer = _Columns(model, length, last_layer=len(shallow) - 1)
     if query_ids:
-        observe(model, passing_cache(shallow), as_batch(query_ids, input_device(model)), observer)
+        observe(model, passing_cache(shallow), as_batch(model, query_ids, input_device(model)), observer)
     return observer.total.numpy()

@@ -36,7 +36,7 @@ def shallow_prefill(model: nn.Module, token_ids: Sequence[int]) -> list[Rows]:
         Refused: the model has a single layer.
     """
     cache = _ShallowCache()
-    ids = as_batch(token_ids, input_device(model))
+    ids = as_batch(model, token_ids, input_device(model))
     with pinned_frequencies(model, ids.shape[1]):
         run(base_model(model), ids, cache, torch.arange(ids.shape[1], device=ids.device)[None])
     rows = read_rows(cache)

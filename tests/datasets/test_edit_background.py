@@ -1,5 +1,6 @@
 """Background paragraphs: our own, and those of files in every accepted form."""
 
+import codecs
 import gzip
 import json
 from pathlib import Path
@@ -32,7 +33,17 @@ def written(folder: Path, content: str | bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    "content", [PLAIN, LINES, gzip.compress(PLAIN.encode()), gzip.compress(LINES.encode()), f"\n {PLAIN}"]
+    "content",
+    [
+        PLAIN,
+        LINES,
+        gzip.compress(PLAIN.encode()),
+        gzip.compress(LINES.encode()),
+        f"\n {PLAIN}",
+        codecs.BOM_UTF8 + PLAIN.encode(),
+        codecs.BOM_UTF8 + LINES.encode(),
+        gzip.compress(codecs.BOM_UTF8 + LINES.encode()),
+    ],
 )
 def test_every_form_of_a_file_gives_the_same_paragraphs(tmp_path: Path, content: str | bytes) -> None:
     background = load_background(written(tmp_path, content))
@@ -66,6 +77,9 @@ def test_white_space_becomes_one_blank_and_stubs_are_left_out(tmp_path: Path) ->
     [
         ("[{", "neither a JSON list nor JSON lines"),
         ("plain words", "neither a JSON list nor JSON lines"),
+        ("[" * 100_000, "neither a JSON list nor JSON lines"),
+        (f"{LINES}{'[' * 100_000}", "neither a JSON list nor JSON lines"),
+        (f"[{'1' * 5000}]", "neither a JSON list nor JSON lines"),
         ("", "holds 0 usable paragraphs"),
         (json.dumps(ROWS[:1]), "holds 1 usable paragraphs"),
         (json.dumps([*ROWS, {"title": "x"}]), "row 7: expected title and text"),

@@ -57,8 +57,6 @@ def test_features_by_hand() -> None:
         "span_length": 3.0,
         "changed_tokens": 2.0,
         "rest_of_block_length": 5.0,
-        "carrier_length": 2.0,
-        "distance": 3.0,
         "query_length": 2.0,
         "old_chars": 7.0,
         "new_chars": 9.0,
@@ -76,9 +74,10 @@ def test_features_by_hand() -> None:
     assert alike["shared_prefix_chars"] == 4.0
 
 
-def test_features_use_no_answer() -> None:
+def test_features_use_no_answer_and_not_where_it_stands() -> None:
     case = hand_made()
-    other = replace(case, old_answer="1", new_answer="2", old_ids=(7, 8, 9), new_ids=(7,))
+    answers = {"old_answer": "1", "new_answer": "2", "old_ids": (7, 8, 9), "new_ids": (7,)}
+    other = replace(case, **answers, carrier=(6, 7), actual_distance=1, distance=250)
     assert edit_features_of(other) == edit_features_of(case)
 
 

@@ -1,10 +1,15 @@
 """Settings of an edit-repair run: defaults, the arms that follow from them, and bad ones."""
 
+from itertools import permutations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from cachemend.flows.edit_config import STUDIES, EditRepairConfig
+from cachemend.datasets.edit_build import SEEDS_PER_CANDIDATE
+from cachemend.datasets.edit_rosters import EDIT_ROSTERS, EDIT_SEQUENCE_ROSTERS
+from cachemend.datasets.edit_spec import EditRoster, EditSequenceRoster
+from cachemend.flows.edit_config import STUDIES, EditRepairConfig, largest_seed
 from cachemend.flows.overrides import as_assignments, build_config
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.policies import DIAGNOSTICS, POLICIES
@@ -50,6 +55,20 @@ def test_rosters_follow_the_model_and_the_study() -> None:
     assert len({roster.first_seed for roster in shifted}) == 2
 
 
+def test_no_seed_brings_two_rosters_to_the_same_items() -> None:
+    def seeds(roster: EditRoster | EditSequenceRoster, shift: int) -> range:
+        contexts = roster.max_candidates if isinstance(roster, EditRoster) else roster.cases_per_size * 3
+        return range(roster.first_seed + shift, roster.first_seed + shift + contexts * SEEDS_PER_CANDIDATE)
+
+    every = [*EDIT_ROSTERS.values(), *EDIT_SEQUENCE_ROSTERS.values()]
+    for one, other in permutations(every, 2):
+        a, b = seeds(one, largest_seed()), seeds(other, 0)
+        assert a.stop <= b.start or b.stop <= a.start, (one.name, other.name)
+    assert EditRepairConfig(seed=largest_seed()).rosters("main")
+    with pytest.raises(ValidationError, match="too large"):
+        EditRepairConfig(seed=largest_seed() + 1)
+
+
 def test_studies() -> None:
     assert EditRepairConfig().studies == STUDIES
     assert EditRepairConfig(study="cost").studies == ("cost",)
@@ -66,6 +85,10 @@ def test_studies() -> None:
         ("k=0", "k"),
         ("k=[]", "k is an empty list"),
         ("min_gap=-1", "min_gap"),
+        ("min_gap=.inf", "min_gap"),
+        ("min_gap=.nan", "min_gap"),
+        ("seed=1000000", "seed 1000000 is too large"),
+        ("tokenizers=smollm2-135m,smollm2-135m", "twice"),
         ("executor=packd", "packed"),
         ("alpha=1", "alpha"),
     ],

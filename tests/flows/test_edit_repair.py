@@ -164,6 +164,45 @@ def test_sequences_and_cost(go, tiny_edits: tuple[Path, LoadedModel], monkeypatc
     assert "nothing to do" in go(results, "--set", "study=cost", "--set", "lengths=100,150").out
 
 
+def test_distances_and_conditions_have_their_own_arms(
+    go,  # type: ignore[no-untyped-def]
+    tiny_edits: tuple[Path, LoadedModel],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (near,) = retained_cases(tiny_edits[1], 1)
+    direct = replace(near, case_id="direct", condition="direct")
+    far = replace(near, case_id="far", distance=192)
+    lost = replace(near, case_id="lost", distance=64, new_answer="Quillon", old_answer="Tarn")
+    cohort = _cohort("embedded-dev", [near, direct, far, lost])
+    monkeypatch.setattr(edit_work, "WORK", replace(edit_work.WORK, build=lambda tokenizer, roster: cohort))
+    ended = go(tmp_path, "--set", "study=main", "--set", "policies=edit-local,causal-oracle-screened")
+    assert ended.code == 0
+    chosen: dict[str, set[str]] = {}
+    for case, arm in _arms(tmp_path):
+        if "@" in arm:
+            chosen.setdefault(case, set()).add(arm)
+    assert chosen == {
+        near.case_id: {"edit-local@8", "edit-local@32", "causal-oracle-screened@8", "causal-oracle-screened@32"},
+        "direct": {"edit-local@32", "causal-oracle-screened@32"},
+        "far": {"edit-local@32"},
+    }
+    assert "0 retained of 1" in ended.out
+    for distance in (0, 64, 192):
+        assert f"derived d={distance} shows nothing: the shortest context has" in ended.out
+
+
+def test_a_cohort_that_cannot_be_built_ends_the_run_before_any_work(go, items: list[EditCase], tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    # Contexts of 400 tokens hold no ten records; the items of "main", which comes first, would run.
+    ended = go(results, "--set", "study=all")
+    assert ended.code == 2
+    line = ended.err.splitlines()[-1]
+    assert line.startswith("error: roster 'embedded-sequences-dev' has no usable candidate")
+    assert line.endswith("give a longer length")
+    assert not [path for path in results.rglob("*") if path.is_file()]
+
+
 def test_operators_alone_say_that_main_comes_first(go, items: list[EditCase], tmp_path: Path) -> None:
     ended = go(tmp_path / "results", "--set", "study=operators")
     assert ended.code == 2

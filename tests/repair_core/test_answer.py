@@ -1,9 +1,21 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachemend.repair_core import Deletion, InputError, answer, answer_batch, prefill, refresh, shift
+from cachemend.repair_core import (
+    Deletion,
+    InputError,
+    StaleContext,
+    answer,
+    answer_batch,
+    prefill,
+    refresh,
+    replay,
+    shift,
+)
+from cachemend.repair_core.answering import answer_deltas
 from cachemend.repair_core.caches import clone_rows, read_rows
 from cachemend.repair_core.diagnostics import normalized_recovery, total_variation
 from cachemend.repair_core.invariants import caches_equal
@@ -41,8 +53,6 @@ def test_a_batch_answers_like_each_cache_alone(model) -> None:  # type: ignore[n
 
 
 def test_answers_match_generate(model) -> None:  # type: ignore[no-untyped-def]
-    import torch
-
     prompt = torch.tensor([[*DELETION.edited_ids, *QUERY]])
     generated = model.generate(
         prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=12, do_sample=False, eos_token_id=None
@@ -75,6 +85,41 @@ def test_bad_input_is_named(model) -> None:  # type: ignore[no-untyped-def]
         answer_batch(model, caches, QUERY)
     with pytest.raises(InputError, match="query_ids is empty"):
         answer(model, caches[0], [])
+
+
+def test_unknown_token_ids_are_named_before_any_work(model, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    cache, edit = prefill(model, IDS), Deletion(prefix_ids=IDS[:5], deleted_ids=IDS[5:6], suffix_ids=[7, 99_999])
+    base = read_rows(cache)
+    short = prefill(model, IDS[:8])
+    refresh(model, cache, IDS, [3])
+
+    def no_work(*_: object, **__: object) -> None:
+        raise AssertionError("the model ran")
+
+    monkeypatch.setattr(model.get_input_embeddings(), "forward", no_work)
+    for unknown in (VOCABULARY, 99_999, -1):
+        bad = [7, unknown, 8]
+        attempts = [
+            lambda bad=bad: prefill(model, bad),
+            lambda bad=bad: prefill(model, [[7, 8, 9], bad]),
+            lambda bad=bad: prefill(model, torch.tensor(bad)),
+            lambda bad=bad: refresh(model, cache, [*IDS[:-3], *bad], [3]),
+            lambda bad=bad: answer(model, cache, bad),
+            lambda bad=bad: answer(model, cache, torch.tensor(bad)),  # type: ignore[arg-type]
+            lambda bad=bad: answer(model, cache, QUERY, continuations=[GOLD, bad]),
+            lambda bad=bad: answer_deltas(model, base, [], bad),
+            lambda bad=bad: StaleContext(model, None, DELETION, "", query_ids=bad).query_ids,  # type: ignore[arg-type]
+        ]
+        message = f"token id {unknown} is outside the model's vocabulary of {VOCABULARY} tokens; give ids from 0 to"
+        for attempt in attempts:
+            with pytest.raises(InputError, match=message) as caught:
+                attempt()
+            assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="token id 99999 is outside"):
+        replay(model, short, edit)
+    for bad in ([2**70], ["a"], [[1], [1, 2]]):
+        with pytest.raises(InputError, match="token ids must be whole numbers"):
+            prefill(model, bad)  # type: ignore[arg-type]
 
 
 distributions = st.lists(st.floats(0.01, 1), min_size=4, max_size=4).map(lambda x: np.array(x) / sum(x))

@@ -43,6 +43,9 @@ def test_negative_lengths_and_token_counts_are_refused() -> None:
         repair_budget(-1, 5)
     with pytest.raises(InputError, match="negative"):
         Tokens(-2)
+    for bad in (True, False, 2.0, "2", None):
+        with pytest.raises(InputError, match=f"budget of {bad!r} tokens is no whole number"):
+            Tokens(bad)  # type: ignore[arg-type]
 
 
 @given(st.sets(st.integers(0, 300)))

@@ -1,5 +1,6 @@
 """Decision tables: JSON and back, what is refused, and features read off hand-made documents."""
 
+import codecs
 import json
 from typing import Any
 
@@ -123,6 +124,9 @@ BROKEN = [
     (lambda t: t | {"rules": [{**t["rules"][0], "when": {"named": "here"}}]}, "cannot be 'here'"),
     (lambda t: t | {"rules": [{**t["rules"][0], "when": {"colour": "red"}}]}, "colour"),
     (lambda t: t | {"rules": [{**t["rules"][0], "evidence": {"n": -1, "mean": 1, "low": 1}}]}, "n=-1"),
+    (lambda t: t | {"derived_from": {"cohort_digest": "abc", "n_items": -1}}, "derived_from: n_items -1 is no number"),
+    (lambda t: t | {"derived_from": {"cohort_digest": "abc", "n_items": True}}, "derived_from.n_items"),
+    (lambda t: t | {"rules": 3}, "rules"),
     (lambda t: [t], "cannot be read"),
     (lambda t: t | {"a\nb": 1}, "a b"),
 ]
@@ -143,6 +147,40 @@ def test_what_is_no_table_is_told_in_one_line(text: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"rules": [{"when": {"named": "in-block"}}]}, r"rules\[0\] must be of type Rule, not dict"),
+        ({"rules": None}, "rules must be of type Sequence, not NoneType"),
+        ({"rules": "no"}, r"rules\[0\] must be of type Rule, not str"),
+        ({"features": None}, "features must be of type Sequence"),
+        ({"otherwise": RE_PREFILL}, "otherwise must be of type Action, not str"),
+        ({"otherwise": None}, "otherwise must be of type Action, not NoneType"),
+        ({"derived_from": {"cohort_digest": "abc", "n_items": 3}}, "derived_from must be of type Derivation, not dict"),
+    ],
+)
+def test_parts_of_other_types_are_told_when_the_table_is_made(more: dict, message: str) -> None:
+    given = {"rules": (rule(Action(policy="edit-local", k=8), named="in-block"),)} | more
+    derived = Derivation(cohort_digest="abc", n_items=40)
+    stated = {"model": "m", "fingerprint": None, "derived_from": derived, "otherwise": Action(policy=RE_PREFILL)}
+    with pytest.raises(InputError, match=message) as caught:
+        DecisionTable(**{**stated, **given})
+    assert "\n" not in str(caught.value)
+
+
+def test_parts_of_a_rule_and_a_derivation_have_their_types() -> None:
+    good = rule(Action(policy="edit-local", k=8), named="in-block")
+    for name, bad in (("when", {"named": "in-block"}), ("do", "edit-local@8"), ("evidence", None)):
+        with pytest.raises(InputError, match=f"{name} of a rule must be of type"):
+            Rule(**{"when": good.when, "do": good.do, "evidence": good.evidence, name: bad})
+    for bad in (-1, True, 1.0, None):
+        with pytest.raises(InputError, match=f"n_items {bad!r} is no number of items"):
+            Derivation(cohort_digest="abc", n_items=bad)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="cohort_digest"):
+        Derivation(cohort_digest=None, n_items=1)  # type: ignore[arg-type]
+    assert Derivation(cohort_digest="abc", n_items=0).n_items == 0
+
+
 def test_numbers_that_are_not_finite_are_no_evidence() -> None:
     text = table(rule(Action(policy="edit-local", k=8), named="in-block")).to_json()
     for bad in ("NaN", "Infinity", "1e999"):
@@ -157,6 +195,13 @@ def test_files(tmp_path) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "policy.json"
     path.write_text(one.to_json(), encoding="utf-8")
     assert DecisionTable.load(path) == DecisionTable.load(str(path)) == one
+    path.write_bytes(codecs.BOM_UTF8 + one.to_json().encode())
+    assert DecisionTable.load(path) == one
+    for text in ("[" * 100_000, '{"version": ' * 100_000):
+        path.write_text(text)
+        with pytest.raises(InputError, match="decision table cannot be read") as caught:
+            DecisionTable.load(path)
+        assert "\n" not in str(caught.value)
     path.write_bytes(b"\xff\xfe{")
     for what, reason in ((path, "no UTF-8"), (tmp_path / "absent.json", "No such file"), (tmp_path, "directory")):
         with pytest.raises(InputError, match=reason) as caught:

@@ -155,7 +155,7 @@ def test_edges_of_a_context(loaded: LoadedModel) -> None:
         Deletion(prefix_ids=(), deleted_ids=(1,), suffix_ids=())
     with pytest.raises(InputError, match="whole numbers"):
         Deletion(prefix_ids=(1.7,), deleted_ids=(1,), suffix_ids=())  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="token ids run from"):
+    with pytest.raises(InputError, match="token id 10000 is outside the model's vocabulary of"):
         prefill(model, [1, 10_000])
     with pytest.raises(InputError, match="is a tuple"):
         shift(model, (), deletion)  # type: ignore[arg-type]

@@ -110,6 +110,20 @@ def test_the_budget_of_a_policy_is_32_positions_unless_given(loaded: LoadedModel
     assert every.cache.counts()["stale"] == 1
 
 
+@pytest.mark.parametrize("policy", [p for p in POLICIES if not get_policy(p).own_length])
+def test_a_budget_that_is_left_out_is_cut_to_the_pool(loaded: LoadedModel, policy: str) -> None:
+    ids = edit_of(loaded).original_ids
+    for behind in (1, 2, 6, 34):
+        start = len(ids) - behind - 2
+        edit = Replacement(original_ids=ids, start=start, stop=start + 2, replacement_ids=[4, 9])
+        done = repair(loaded.model, loaded.tokenizer, edit, QUERY, policy=policy, case_id="c")
+        expected = min(32, behind - 1)
+        assert (done.decision, done.positions.size) == (f"{policy}@{expected}", expected)
+        if behind < 34:
+            with pytest.raises(InputError, match=f"k = 32 of policy '{policy}' is outside 0 to {behind - 1}"):
+                repair(loaded.model, loaded.tokenizer, edit, QUERY, Tokens(32), policy=policy)
+
+
 def test_allocators_say_what_they_did_too(loaded: LoadedModel) -> None:
     edit = edit_of(loaded)
     for budget, name in ((None, "sur@5%"), (5.0, "sur@5%"), ("33.3", "sur@33.3%"), (Tokens(9), "sur@9")):
@@ -217,6 +231,9 @@ BAD = [
     ({"policy": "edit-local", "allocator": "sur"}, "allocator 'sur' is given together with a policy"),
     ({"policy": "nowhere/policy.json"}, "decision table 'nowhere/policy.json' cannot be read"),
     ({"policy": 3}, "policy is a int; give a name"),
+    ({"policy": "edit-local", "executor": "bottom-right"}, "executor 'bottom-right' repairs nothing; .*packed"),
+    ({"executor": "bottom-right"}, "executor 'bottom-right' repairs nothing"),
+    ({"policy": "edit-local", "executor": "packt"}, "executor 'packt' is unknown; did you mean 'packed'"),
     ({"policy": "edit-local", "staleness_limit": -1}, "staleness limit -1"),
     ({"allocator": "edit-local"}, "allocator 'edit-local' is unknown"),
     *(({"policy": name, "budget": Tokens(K)}, f"policy '{name}' is a diagnostic") for name in DIAGNOSTICS),
@@ -234,6 +251,43 @@ def test_bad_input_is_one_line_and_comes_before_any_work(
     with pytest.raises(InputError, match=message) as caught:
         repair(loaded.model, loaded.tokenizer, edit_of(loaded), QUERY, **given)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [{}, {"policy": "edit-local"}, {"policy": RE_PREFILL}, {"cached": True}])
+def test_unknown_tokens_of_an_edit_are_named_before_any_work(
+    loaded: LoadedModel, given: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = edit_of(loaded).original_ids
+    vocabulary = loaded.model.get_input_embeddings().weight.shape[0]
+    given = dict(given)
+    cache = prefill(loaded.model, ids) if given.pop("cached", False) else None
+
+    def no_work(*_: Any, **__: Any) -> None:
+        raise AssertionError("the model ran")
+
+    monkeypatch.setattr(loaded.model.get_input_embeddings(), "forward", no_work)
+    for unknown in (vocabulary, 99_999):
+        message = f"token id {unknown} is outside the model's vocabulary of {vocabulary} tokens"
+        replaced = Replacement(original_ids=ids, start=4, stop=6, replacement_ids=[7, unknown])
+        several = Edits(original_ids=ids, changes=[Change(start=3, stop=3, replacement_ids=[unknown])])
+        gone = Deletion(prefix_ids=ids[:4], deleted_ids=[unknown], suffix_ids=ids[5:])
+        for edit in (replaced, several, gone):
+            with pytest.raises(InputError, match=message) as caught:
+                repair(loaded.model, loaded.tokenizer, edit, QUERY, cache=cache, **given)
+            assert "\n" not in str(caught.value)
+            if not given:
+                with pytest.raises(InputError, match=message):
+                    repair_batch(loaded.model, loaded.tokenizer, [edit, edit], [QUERY, QUERY])
+    with pytest.raises(InputError, match="whole numbers"):
+        repair(
+            loaded.model, loaded.tokenizer, Replacement(original_ids=ids, start=4, stop=5, replacement_ids=[2**70]), ""
+        )
+
+
+def test_a_batch_is_not_repaired_by_a_control(loaded: LoadedModel) -> None:
+    edit = edit_of(loaded)
+    with pytest.raises(InputError, match="executor 'bottom-right' repairs nothing"):
+        repair_batch(loaded.model, loaded.tokenizer, [edit], [QUERY], executor="bottom-right")
 
 
 def test_bad_edits_and_tables_are_one_line(loaded: LoadedModel) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerBase
 
+from cachemend.datasets.edit_rosters import EDIT_ROSTERS
 from cachemend.datasets.niah import NiahCase, NiahRoster, build_niah
 from cachemend.datasets.niah_rosters import PAPER_96
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.models import load_tokenizer
-from cachemend.tasks.build_cohort import build_cohort
+from cachemend.tasks.build_cohort import Wanted, build_cohorts
 from cachemend.tasks.token_stops import token_stops as stops_in_text
 from cachemend.tasks.worker_spec import WorkerSpec
 from cachemend.warehouse import store
@@ -33,8 +34,9 @@ def tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 def build(folder: Path, results: Path, **changes: object) -> Path:
     spec = WorkerSpec(model=str(folder), max_new_tokens=8, score_rule="niah-list-v1")
-    settings = {"results": results, "run_id": "run-1", "limit": None, "store_text": False, **changes}
-    return build_cohort.fn("erasing-niah", ROSTER, spec, **settings)
+    settings = {"results": results, "limit": None, "store_text": False, **changes}
+    (file,) = build_cohorts.fn([Wanted("erasing-niah", ROSTER, "run-1")], spec, **settings)
+    return file
 
 
 def token_stops(tokenizer: PreTrainedTokenizerBase, case: NiahCase) -> list[int] | None:
@@ -103,3 +105,36 @@ def test_a_case_the_model_cannot_hold_is_named_before_anything_is_written(tmp_pa
         build(short, tmp_path / "results")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "results").exists()
+
+
+def test_nothing_is_written_where_a_later_cohort_cannot_be_built(folder: Path, tmp_path: Path) -> None:
+    short = replace(EDIT_ROSTERS["embedded-dev"], n_tokens=60)
+    wanted = [Wanted("erasing-niah", ROSTER, "run-1"), Wanted("edit-repair", short, "run-2")]
+    spec = WorkerSpec(model=str(folder), max_new_tokens=8, score_rule="flip/1")
+    with pytest.raises(InputError, match=r"no usable candidate .* give a longer length$") as caught:
+        build_cohorts.fn(wanted, spec, results=tmp_path / "results", limit=None, store_text=False)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "results").exists()
+
+
+def test_items_keep_their_length_under_the_other_tokenizers_too(folder: Path, tmp_path: Path) -> None:
+    counts = {"n_items": 2, "n_others": 0, "n_candidates": 2, "max_candidates": 2}
+    roster = replace(EDIT_ROSTERS["embedded-dev"], conditions=("direct",), distances=(0,), n_tokens=700, **counts)
+    spec = WorkerSpec(model="smollm2-135m", max_new_tokens=8, score_rule="flip/1")
+
+    def built(*others: str) -> dict:
+        wanted = [Wanted("edit-repair", roster, "run-1", others)]
+        (file,) = build_cohorts.fn(wanted, spec, results=tmp_path, limit=None, store_text=False)
+        return json.loads(file.read_text(encoding="utf-8"))
+
+    tokenizer = load_tokenizer(str(folder), None, False)
+    content = built(str(folder))
+    assert [other["name"] for other in content["manifest"]["other_tokenizers"]] == [folder.name]
+    for case in content["cases"]:
+        before = case["context_text"].replace(case["new_span_text"], case["old_span_text"])
+        assert before != case["context_text"]
+        assert len(tokenizer(before)["input_ids"]) == len(tokenizer(case["context_text"])["input_ids"])
+    # The model's own tokenizer alone is content with other names.
+    assert len(built()["manifest"]["drops"]) < len(content["manifest"]["drops"])
+    with pytest.raises(InputError, match=r"^tokenizers: model folder /nowhere does not exist"):
+        built("/nowhere")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from cachemend.warehouse.edit_evidence import PRIMARY_K, Check, evidence_checks, shortfall
+from cachemend.warehouse.edit_evidence import PRIMARY_K, Check, evidence_checks, judged_k, shortfall
 from cachemend.warehouse.report.edits.analysis import Recovery
 from cachemend.warehouse.report.edits.names import DIAGNOSTICS, SUBJECT, PolicyArm
 from cachemend.warehouse.report.edits.rows import EditGroup, EditRow
@@ -97,14 +97,16 @@ class Cell:
     @property
     def checks(self) -> tuple[Check, ...]:
         """The requirements of evidence, of a derived cell."""
-        random, span = self.of("random", self.k), self.of("span")
+        at = (arm.k for arm in self.recovery if arm.policy == "random" and arm.operator == "recompute")
+        k = judged_k(k for k in at if k is not None)
+        random, span = self.of("random", k), self.of("span")
         return evidence_checks(
             min((row.n_tokens for row in self.retained), default=None),
             len(self.retained),
             len({row.family for row in self.retained}),
             random.mean if random else None,
             span.mean if span else None,
-            self.k,
+            k,
         )
 
     @property
