@@ -85,7 +85,7 @@ def _write(
         write_cohort(cohort, file)
     except OSError as error:
         raise InputError(f"results folder {results}: cannot write ({error.strerror})") from error
-    if work.case_table is not None:
+    if work.case_table is not None and work.case_row is not None:
         shared = {
             "experiment": work.experiment,
             "cohort": cohort.name,

@@ -51,10 +51,6 @@ def _facts(case: CostCase) -> dict[str, Any]:
     return {"length": case.length}
 
 
-def _no_row(tokenizer: PreTrainedTokenizerBase, case: CostCase, store_text: bool) -> dict[str, Any]:  # noqa: ARG001
-    return _facts(case)
-
-
 def _tokens(case: CostCase) -> int:
     return case.length
 
@@ -82,8 +78,6 @@ WORK = Work(
     seeds={"order of the timed functions": "0"},
     build=_build,
     tokens=_tokens,
-    case_table=None,
-    case_row=_no_row,
     facts=_facts,
     run=_run,
     failed=_failed,

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
-
 from cachemend.datasets.edit_build import build_edit_sequences
 from cachemend.datasets.edit_sequence_case import EditSequenceCase
 from cachemend.tasks.edit_sequence_arms import SequenceArm
@@ -32,10 +30,6 @@ def _facts(case: EditSequenceCase) -> dict[str, Any]:
         "seed": case.seed,
         "n_tokens": case.n_tokens,
     }
-
-
-def _no_row(tokenizer: PreTrainedTokenizerBase, case: EditSequenceCase, store_text: bool) -> dict[str, Any]:  # noqa: ARG001
-    return _facts(case)
 
 
 def _tokens(case: EditSequenceCase) -> int:
@@ -67,8 +61,6 @@ WORK = Work(
     seeds={"random, structural top-up": "SHA-256 of the case id and the number of the edit"},
     build=build_edit_sequences,
     tokens=_tokens,
-    case_table=None,
-    case_row=_no_row,
     facts=_facts,
     run=_run,
     failed=failed_rows,

@@ -51,12 +51,12 @@ class Work:
         seeds: what is drawn, and by what, beside the cases.
         build: the cohort of a roster for a tokenizer; where models are compared, for a list of other ones too.
         tokens: how many tokens a case needs of the model, answer excluded.
-        case_table: where its cases are described; None for nowhere.
-        case_row: the columns of one case there, texts only if asked for.
         facts: the columns of a case that every row of it repeats.
         run: the rows of the arms of one case; an arm that the case does not need has none. Failures are rows.
         failed: the rows of an arm that gave no answer, from its outcome and reason.
         cells: the key columns that tell the rows of one arm apart; one empty mapping where an arm has one row.
+        case_table: where its cases are described; None for nowhere.
+        case_row: the columns of one case there, texts only if asked for; None without a table.
     """
 
     name: str
@@ -67,12 +67,12 @@ class Work:
     seeds: dict[str, str]
     build: Callable[..., Cohort]
     tokens: Callable[[Any], int]
-    case_table: str | None
-    case_row: Callable[[PreTrainedTokenizerBase, Any, bool], dict[str, Any]]
     facts: Callable[[Any], dict[str, Any]]
     run: Callable[[Place, Any, Sequence[Any]], list[Measured]]
     failed: Callable[[Any, Any, str, str], list[Measured]]
     cells: Callable[[Any, Any], Sequence[dict[str, Any]]]
+    case_table: str | None = None
+    case_row: Callable[[PreTrainedTokenizerBase, Any, bool], dict[str, Any]] | None = None
 
 
 def get_work(name: str) -> Work:
