@@ -61,14 +61,13 @@ def edit_local_boundary(token_texts: Sequence[str], b: int, n: int) -> list[int]
     newline that ends the line before it still belongs to the block. Without one it ends with the pool.
     """
     starts = list(itertools.accumulate((len(text) for text in token_texts[:n]), initial=0))
-    block_end, line_start = starts[n], 0
+    line_start = 0
     for line in "".join(token_texts[:n]).split("\n")[:-1]:  # what follows the last newline is not closed
         line_end = line_start + len(line) + 1
         if line.strip() == "" and line_end > starts[b]:
-            block_end = line_start
-            break
+            return [i for i in range(b, n - 1) if starts[i] < line_start]
         line_start = line_end
-    return [i for i in range(b, n - 1) if starts[i] < block_end]
+    return list(range(b, n - 1))
 
 
 def is_structural(text: str) -> bool:
