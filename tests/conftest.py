@@ -26,8 +26,21 @@ from collections.abc import Iterator  # noqa: E402
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 torch.set_num_threads(1)
+
+# The ordinary suite tries the same examples every time, so that a red run means a change; `make test-all` draws new ones.
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("random", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a file's tests in one process, and all tests of the flows: they share one server and one cluster."""
+    for item in items:
+        name = "flows" if item.path.parent.name == "flows" else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(scope="session", autouse=True)
