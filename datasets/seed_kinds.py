@@ -1,0 +1,57 @@
+"""What makes a request of the seed set one that a cached answer does not fit, and how a fitting one is worded."""
+
+from enum import StrEnum
+
+
+class Change(StrEnum):
+    """What a request changes so that the cached answer is wrong for it."""
+
+    ACCESS_GRANTED = "access-granted"
+    ACCESS_REVOKED = "access-revoked"
+    AFTER_TOOL_RESULT = "after-tool-result"
+    BEFORE_TOOL_RESULT = "before-tool-result"
+    BOILERPLATE = "boilerplate-around-another-request"
+    CACHED_ERROR = "cached-error"
+    CHANGED_FORMAT = "changed-format"
+    CHANGED_NUMBER = "changed-number"
+    CHANGED_PERSONA = "changed-persona"
+    CHANGED_REFERENT = "changed-referent"
+    CHANGED_ROLE = "changed-role"
+    CHANGED_SUBJECT = "changed-subject"
+    CORRECTED_SLOT = "corrected-slot"
+    EARLIER_TIME_WINDOW = "earlier-time-window"
+    EMPTY_REQUEST = "empty-request"
+    HISTORY_PRESENT = "history-present"
+    LATER_TIME_WINDOW = "later-time-window"
+    MISSING_HISTORY = "missing-history"
+    NEGATED_REQUEST = "negated-request"
+    NEWER_DOCUMENT = "newer-document"
+    NOW_FAILING = "now-failing"
+    NO_LONGER_EMPTY = "no-longer-empty"
+    OLDER_DOCUMENT = "older-document"
+    OTHER_ATTACHMENT = "other-attachment"
+    OTHER_EMBEDDING_MODEL = "other-embedding-model"
+    OTHER_GROUND = "other-ground-for-refusal"
+    OTHER_PRINCIPAL = "other-user-tenant-or-key"
+    REDACTION_LIFTED = "redaction-lifted"
+    REDACTION_REQUIRED = "redaction-required"
+    REFUSAL_DUE = "refusal-due"
+    REFUSAL_NO_LONGER_DUE = "refusal-no-longer-due"
+    SWAPPED_ROLES = "swapped-roles"
+    TIGHTER_LIMIT = "tighter-token-limit"
+    TOOLS_ALLOWED = "tools-allowed"
+    TOOLS_FORBIDDEN = "tools-forbidden"
+    TRUNCATED_STUB = "truncated-stub"
+    WRITE_ALLOWED = "write-refused-before"
+    WRITE_REFUSED = "write-allowed-before"
+
+
+class Wording(StrEnum):
+    """How a request that the cached answer fits differs from the one that was answered."""
+
+    IDENTICAL = "identical-repeat"
+    OTHER_BLANKS = "other-blanks"
+    OTHER_CONTEXT = "irrelevant-context"
+    REWORDED = "reworded"
+    REWORDED_ELSEWHERE = "reworded-in-irrelevant-context"
+    SHORTER = "shorter"
