@@ -1,0 +1,45 @@
+"""Policies as JSON files."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from cachemend.calibration.errors import CalibrationError
+from cachemend.calibration.routing.reuse_policy import ReusePolicy
+
+
+def save_policy(policy: ReusePolicy, path: Path) -> Path:
+    """Write a policy as JSON, atomically: readers see the old file or the whole new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(policy.to_dict(), file, indent=2, allow_nan=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def load_policy(path: Path) -> ReusePolicy:
+    """Read a policy and check every field.
+
+    Raises:
+        CalibrationError: no such file, not JSON, another version, or a field that is missing, unknown or out of
+            range; one line that names the file and the field.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CalibrationError(f"policy file {path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise CalibrationError(f"policy file {path} is not JSON: {error}") from error
+    try:
+        return ReusePolicy.from_dict(content)
+    except CalibrationError as error:
+        raise CalibrationError(f"policy file {path}: {error}") from error
