@@ -26,6 +26,22 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML or JSON 
 Assignments = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="one config key; repeatable")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="only the first cases of the cohort")]
 Results = Annotated[Path | None, typer.Option("--results", help="results folder [default: results]")]
+Alpha = Annotated[float, typer.Option("--alpha", help="share of returned responses that may be wrong")]
+Budget = Annotated[float, typer.Option("--verifier-budget", help="verifier calls per request, from 0 to 1")]
+Verdicts = Annotated[
+    Path | None, typer.Option("--verdicts", metavar="PARQUET", help="the verifier's answers on the log, for a budget")
+]
+Labels = Annotated[Path | None, typer.Option("--labels", metavar="SHEET", help="filled label sheet of this log")]
+Folder = Annotated[Path | None, typer.Option("--out", help="folder [default: FILE's name with -calibration]")]
+Encoder = Annotated[
+    str | None, typer.Option("--encoder", help="all-MiniLM-L6-v2 (the default), local folder or Hugging Face name")
+]
+Certify = Annotated[bool, typer.Option("--certify", help="only a policy whose risk a test bounds, else none")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="of split, request order and test")]
+Sheet = Annotated[Path | None, typer.Option("--out", metavar="SHEET", help="sheet [default: audit-POOL.csv]")]
+Filled = Annotated[Path | None, typer.Option("--score", metavar="SHEET", help="compare a filled sheet with the labels")]
+PoolName = Annotated[str, typer.Option("--pool", metavar="seed|reconstruction|hard", help="pairs to draw from")]
+Rows = Annotated[int | None, typer.Option("--n", help="pairs on the sheet [default: 120]")]
 Cluster = Annotated[str | None, typer.Option("--address", help="running Ray cluster [default: one of our own]")]
 
 
@@ -150,6 +166,51 @@ def submit(
 
 
 @app.command()
+def calibrate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="your cache log: .parquet, .jsonl or .csv")],
+    alpha: Alpha = 0.025,
+    budget: Budget = 0.0,
+    verdicts: Verdicts = None,
+    labels: Labels = None,
+    out: Folder = None,
+    encoder: Encoder = None,
+    certify: Certify = False,
+    seed: Seed = None,
+) -> None:
+    """Make a reuse policy from a labelled cache log, or a sheet to label from an unlabelled one."""
+    prepare_environment()
+    from cachemend.flows.calibrate import calibrate as calibrate_log
+    from cachemend.flows.calibrate_options import CalibrateOptions
+
+    given: dict[str, Any] = {"encoder": encoder, "seed": seed}
+    options = CalibrateOptions(
+        file=file,
+        out=out,
+        alpha=alpha,
+        budget=budget,
+        verdicts=verdicts,
+        labels=labels,
+        certify=certify,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    calibrate_log(options)
+
+
+@app.command()
+def audit(out: Sheet = None, n: Rows = None, pool: PoolName = "seed", score: Filled = None) -> None:
+    """Write a label-blind sheet of a pool of pairs, or score a filled one."""
+    from cachemend.flows.audit import print_agreement, write_audit
+
+    folder = load_settings().data
+    if score is None:
+        write_audit(pool, folder, out, 120 if n is None else n)
+    elif out is None and n is None:
+        print_agreement(pool, folder, score)
+    else:
+        raise InputError("--score reads a sheet; --out and --n are for writing one")
+
+
+@app.command()
 def data() -> None:
     """Show which data is present, where the rest belongs and how to fetch it."""
     from cachemend.flows.listing import print_data
@@ -182,10 +243,18 @@ def main(arguments: list[str] | None = None) -> None:
     except typer.TyperException as error:
         print(f"error: {error.format_message()}", file=sys.stderr)
         code = BAD_INPUT
-    except InputError as error:
+    except ValueError as error:
+        if not _caused_by_the_user(error):
+            raise
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         code = BAD_INPUT
     sys.exit(code if isinstance(code, int) else DONE)
+
+
+def _caused_by_the_user(error: ValueError) -> bool:
+    """Whether it is an InputError or a CalibrationError; the latter's package loads slowly, too slowly for --help."""
+    calibration = sys.modules.get("cachemend.calibration.errors")
+    return isinstance(error, InputError if calibration is None else (InputError, calibration.CalibrationError))
 
 
 if __name__ == "__main__":
