@@ -51,6 +51,12 @@ EXPERIMENTS = {
             config="cachemend.flows.edit_config:EditRepairConfig",
             flow="cachemend.flows.edit_repair:edit_repair",
         ),
+        Experiment(
+            name="response-routing",
+            summary="decide whether a cached answer is reused, verified or regenerated for a similar request",
+            config="cachemend.flows.routing_config:ResponseRoutingConfig",
+            flow="cachemend.flows.response_routing:response_routing",
+        ),
     )
 }
 

@@ -64,7 +64,7 @@ def staffed(
     """
     settings = load_settings()
     workers, threads = workers or settings.workers, threads or settings.threads
-    with connected(address, _cores(workers, threads)) as have:
+    with connected(address, cores(workers, threads)) as have:
         size = pool_size(have, spec, workers=workers, threads=threads, model_bytes=weight_bytes(spec))
         with WorkerPool(spec, size) as pool:
             yield Staff(pool, identify_model(pool), size)
@@ -109,7 +109,7 @@ def code_state(settings: Settings | None = None) -> GitState:
     return git_state()
 
 
-def _cores(workers: int | None, threads: int | None) -> int | None:
+def cores(workers: int | None, threads: int | None) -> int | None:
     """Cores our own cluster must report for what the user asks; None for the machine's."""
     wanted = (workers or 0) * (threads or 1)
     return wanted if wanted > (os.cpu_count() or 1) else None

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cachemend.repair_core.errors import InputError, nearest
@@ -38,6 +38,7 @@ class Settings(BaseSettings):
         workers: CACHEMEND_WORKERS, number of model copies; None to fit the machine.
         threads: CACHEMEND_THREADS, CPU threads of a worker; None to fit the machine.
         ray_address: CACHEMEND_RAY_ADDRESS, a running Ray cluster; None for one of our own.
+        verifier_key: CACHEMEND_VERIFIER_KEY, sent to the verifier's endpoint as a bearer token; never shown or stored.
         git_commit, git_dirty: CACHEMEND_GIT_COMMIT and CACHEMEND_GIT_DIRTY, set by `cachemend submit`: the code
             of a job is no checkout.
     """
@@ -49,6 +50,7 @@ class Settings(BaseSettings):
     workers: int | None = Field(default=None, ge=1)
     threads: int | None = Field(default=None, ge=1)
     ray_address: str | None = None
+    verifier_key: SecretStr | None = None
     git_commit: str | None = None
     git_dirty: bool | None = None
 
@@ -68,7 +70,8 @@ def load_settings() -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = PREFIX + str(first["loc"][0]).upper()
-        raise InputError(f"environment variable {name}={first['input']!r}: {first['msg']}") from error
+        given = "" if name == f"{PREFIX}VERIFIER_KEY" else f"={first['input']!r}"
+        raise InputError(f"environment variable {name}{given}: {first['msg']}") from error
 
 
 def prepare_environment(address: str | None = None) -> None:

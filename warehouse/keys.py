@@ -39,3 +39,12 @@ GROUP_KEY = ("experiment", "cohort_digest", *_SETTINGS, "split")
 
 CELL_KEY = (*GROUP_KEY, "condition", "distance", "family")
 """A group's cell: one condition, distance tier and wording, NULL for all wordings."""
+
+SIGNAL_KEY = ("encoder", "lexicon_digest", "verifier", "engine_version")
+"""What a pair's signals and verdict follow from, beside the pair."""
+
+ROUTE_RECORD_KEY = (*CASE_KEY, *SIGNAL_KEY)
+POOL_KEY = ("experiment", "cohort_digest", "pool", *SIGNAL_KEY)
+"""What the rows of a routing analysis share; never pooled."""
+
+METHOD_KEY = (*POOL_KEY, "method", "setting")

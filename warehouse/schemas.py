@@ -32,7 +32,24 @@ from cachemend.warehouse.keys import (
     EDIT_TIMING_KEY,
     GROUP_KEY,
     KEY,
+    METHOD_KEY,
+    POOL_KEY,
+    ROUTE_RECORD_KEY,
 )
+from cachemend.warehouse.routing_analysis_columns import (
+    ROUTING_ABLATION_ROWS,
+    ROUTING_CERTIFIED_ROWS,
+    ROUTING_FAMILY_ROWS,
+    ROUTING_MAP_ROWS,
+    ROUTING_ORDER_ROWS,
+    ROUTING_POINT_ROWS,
+    ROUTING_RISK_ROWS,
+    ROUTING_STRESS_ROWS,
+    ROUTING_TEST_ROWS,
+    SIGNAL_ROWS,
+    VERIFIER_QUALITY_ROWS,
+)
+from cachemend.warehouse.routing_columns import ROUTE_EXPOSURES, ROUTE_RECORDS
 
 SCHEMA_VERSION = 3
 
@@ -141,5 +158,18 @@ _ALL = (
         key=(*GROUP_KEY, "kind", "subject", "condition", "share"),
     ),
     Table(name="edit_table_rows", columns=EDIT_TABLE_ROWS, key=(*GROUP_KEY, "stage", "cell", "policy", "k")),
+    Table(name="route_records", columns=ROUTE_RECORDS, key=ROUTE_RECORD_KEY),
+    Table(name="route_exposures", columns=ROUTE_EXPOSURES, key=(*METHOD_KEY, "split_plan", "split", "case_digest")),
+    Table(name="routing_point_rows", columns=ROUTING_POINT_ROWS, key=METHOD_KEY),
+    Table(name="routing_risk_rows", columns=ROUTING_RISK_ROWS, key=METHOD_KEY),
+    Table(name="routing_test_rows", columns=ROUTING_TEST_ROWS, key=(*METHOD_KEY, "reference")),
+    Table(name="routing_family_rows", columns=ROUTING_FAMILY_ROWS, key=(*METHOD_KEY, "source", "family")),
+    Table(name="routing_ablation_rows", columns=ROUTING_ABLATION_ROWS, key=(*POOL_KEY, "setting", "ablation")),
+    Table(name="routing_order_rows", columns=ROUTING_ORDER_ROWS, key=(*POOL_KEY, "setting", "request_order")),
+    Table(name="routing_stress_rows", columns=ROUTING_STRESS_ROWS, key=METHOD_KEY),
+    Table(name="routing_map_rows", columns=ROUTING_MAP_ROWS, key=(*POOL_KEY, "kind", "name")),
+    Table(name="routing_certified_rows", columns=ROUTING_CERTIFIED_ROWS, key=METHOD_KEY),
+    Table(name="verifier_quality_rows", columns=VERIFIER_QUALITY_ROWS, key=(*POOL_KEY, "region")),
+    Table(name="signal_rows", columns=SIGNAL_ROWS, key=(*POOL_KEY, "signal", "source")),
 )
 TABLES: Mapping[str, Table] = MappingProxyType({each.name: each for each in _ALL})

@@ -6,6 +6,7 @@ the default schema. Each of those is one file in `views/`, or built here (`publi
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from glob import escape
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 from cachemend.warehouse.published import Published, published
 from cachemend.warehouse.published_edits import PublishedEdit, published_edits
+from cachemend.warehouse.published_routing import PublishedRouting, published_routing
 from cachemend.warehouse.scanning import Scan
 from cachemend.warehouse.schemas import TABLES, Table
 
@@ -35,6 +37,20 @@ SQL_VIEWS = (
     "edit_distance",
     "edit_operators",
     "edit_cost",
+    "route_records",
+    "route_exposures",
+    "routing_points",
+    "routing_ceiling",
+    "routing_heldout_risk",
+    "routing_tests",
+    "routing_by_family",
+    "routing_ablation",
+    "routing_order",
+    "routing_stress",
+    "routing_map",
+    "routing_certified",
+    "verifier_quality",
+    "signal_ranking",
 )
 VIEWS = (*SQL_VIEWS, "published")
 
@@ -93,11 +109,14 @@ def _relation(table: Table, source: tuple[str, ...]) -> str:
     return f"{empty} UNION ALL BY NAME SELECT *, filename AS part FROM {read}"
 
 
+@cache
 def _published() -> str:
     kinds = {"table": "INTEGER", "distance": "INTEGER", "k": "INTEGER", "length": "INTEGER", "n": "INTEGER"}
     kinds |= dict.fromkeys(("budget", "value", "low", "high"), "DOUBLE")
     sweep = _figures(Published._fields, published(), kinds)
-    return f"{sweep} UNION ALL BY NAME {_figures(PublishedEdit._fields, published_edits(), kinds)}"
+    edits = _figures(PublishedEdit._fields, published_edits(), kinds)
+    routing = _figures(PublishedRouting._fields, published_routing(), kinds)
+    return f"{sweep} UNION ALL BY NAME {edits} UNION ALL BY NAME {routing}"
 
 
 def _figures(fields: Sequence[str], found: Sequence[Sequence[object]], kinds: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from cachemend.repair_core.errors import InputError
 from cachemend.warehouse import store
 from cachemend.warehouse.parts import write_part
 from cachemend.warehouse.published_edits import published_edits
+from cachemend.warehouse.published_routing import published_routing
 from cachemend.warehouse.schemas import TABLES
 
 from support.edit_analysis import analyse, one_of_each, timing_rows
@@ -148,6 +149,7 @@ def test_published_figures_join_on_the_arm(folder: Path) -> None:
     counts = rows_of(folder, "SELECT experiment, count(*) AS n FROM published GROUP BY experiment ORDER BY n")
     assert counts == [
         {"experiment": "edit-repair", "n": len(published_edits())},
+        {"experiment": "response-routing", "n": len(published_routing())},
         {"experiment": "erasing-niah", "n": 440},
     ]
 

@@ -1,0 +1,123 @@
+"""A measured pool as arrays: what policies see, what baselines see, and the labels beside them."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cachemend.calibration.baselines.evidence import Evidence
+from cachemend.calibration.conditions.signals import CandidateSignals
+from cachemend.calibration.intervals import SEED
+from cachemend.calibration.routing.ordering import canonical_order
+from cachemend.calibration.verdicts import Verdict
+from cachemend.tasks.routing.identity import RouteIdentity
+from cachemend.tasks.routing.measuring import NUMBERS
+from cachemend.warehouse import store
+from cachemend.warehouse.scanning import scan
+from cachemend.warehouse.schemas import TABLES
+
+_TEXTS = (
+    *("case_digest", "case_id", "source", "family", "cluster", "rule", "entry_digest"),
+    *("verdict", "query_filter"),
+)
+_MEASURES = ("similarity", "likelihood", "dialogue_similarity", "evidence_overlap", "response_support")
+_COLUMNS = (*_TEXTS, *_MEASURES, "valid", "same_query", "same_version", *NUMBERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoutedPool:
+    """The measured pairs of a pool, all of shape ``[n]``, in the pool's order.
+
+    Attributes:
+        identity: what their records share.
+        columns: the columns of `route_records` by name, as arrays; texts as objects.
+        verified: the verifier says exactly VALID.
+    """
+
+    identity: RouteIdentity
+    columns: dict[str, NDArray[Any]]
+    verified: NDArray[np.bool_]
+
+    @classmethod
+    def read(cls, results: Path, identity: RouteIdentity, digests: list[str]) -> Self:
+        """Read the records of the pairs with these digests; those without signals are left out."""
+        known = {row["case_digest"]: row for row in _rows(results, identity)}
+        rows = [known[digest] for digest in digests if digest in known and known[digest]["similarity"] is not None]
+        columns = {name: _array(name, [row[name] for row in rows]) for name in _COLUMNS}
+        verified = np.array([row["verdict"] == Verdict.VALID.name for row in rows], dtype=bool)
+        return cls(identity=identity, columns=columns, verified=verified)
+
+    def __len__(self) -> int:
+        return len(self.verified)
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """The labels."""
+        return self.columns["valid"]
+
+    @property
+    def clusters(self) -> NDArray[Any]:
+        """The cluster of each pair."""
+        return self.columns["cluster"]
+
+    @property
+    def signals(self) -> CandidateSignals:
+        """What conditions say."""
+        columns: dict[str, Any] = {name: self.columns[name] for name in NUMBERS}
+        return CandidateSignals(**columns)
+
+    def take(self, index: NDArray[np.intp]) -> "RoutedPool":
+        """The pairs at `index`, in its order."""
+        columns = {name: column[index] for name, column in self.columns.items()}
+        return RoutedPool(identity=self.identity, columns=columns, verified=self.verified[index])
+
+    def with_verdicts(self, verified: ArrayLike) -> "RoutedPool":
+        """The same pairs, judged by someone else."""
+        return RoutedPool(identity=self.identity, columns=self.columns, verified=np.asarray(verified, dtype=bool))
+
+    def order(self, seed: int = SEED) -> NDArray[np.intp]:
+        """The request order: by seeded hashes of the pairs' digests."""
+        return canonical_order(self.columns["case_digest"].tolist(), seed)
+
+    def evidence(self) -> Evidence:
+        """What baselines look at; what was not measured passes no threshold."""
+        columns, valid = self.columns, self.valid
+        return Evidence(
+            similarity=columns["similarity"],
+            same_query=columns["same_query"],
+            query_filter=columns["query_filter"] == Verdict.VALID.name,
+            dialogue_similarity=columns["dialogue_similarity"],
+            likelihood=columns["likelihood"],
+            same_version=columns["same_version"],
+            evidence_overlap=columns["evidence_overlap"],
+            response_support=columns["response_support"],
+            verified=self.verified,
+            order=self.order(),
+            entry=np.unique(columns["entry_digest"].astype(str), return_inverse=True)[1].astype(np.intp),
+            regenerated=lambda at: bool(valid[at]),
+        )
+
+
+def _rows(results: Path, identity: RouteIdentity) -> list[dict[str, Any]]:
+    """The latest record of every pair of the pool; none where nothing was stored yet."""
+    if not any(scan(results, name).good for name in TABLES):
+        return []
+    shared = {name: value for name, value in asdict(identity).items() if name not in RouteIdentity.NAMES}
+    same = " AND ".join(f"{name} = ?" for name in shared)
+    with store.connect(results) as connection:
+        sql = f"SELECT {', '.join(_COLUMNS)} FROM route_records WHERE {same}"
+        rows: list[dict[str, Any]] = connection.sql(sql, params=list(shared.values())).to_arrow_table().to_pylist()
+    return rows
+
+
+def _array(name: str, values: list[Any]) -> NDArray[Any]:
+    """A column as an array: numbers with NaN for what was not measured, flags and counts, other texts as objects."""
+    if name == "valid" or name.startswith(("h_", "same_")):
+        return np.array(values, dtype=bool)
+    if name.startswith("n_"):
+        return np.array(values, dtype=np.int64)
+    if name in _TEXTS:
+        return np.array(values, dtype=object)
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

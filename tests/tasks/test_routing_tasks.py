@@ -1,0 +1,234 @@
+"""From pairs to the routing tables: every figure is counted again from the stored decisions."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cachemend.calibration.candidate import Candidate
+from cachemend.calibration.conditions import candidate_signals, load_lexicon
+from cachemend.calibration.errors import CalibrationError
+from cachemend.calibration.verdicts import RESPONSE_VALIDITY, Verdict
+from cachemend.datasets.cohort import Cohort, write_cohort
+from cachemend.datasets.pair import Pair
+from cachemend.datasets.pairs_seed import build_seed
+from cachemend.tasks.encoding import Encoder, load_encoder
+from cachemend.tasks.routing.analysing import Measurement, Plan, analyse_routing
+from cachemend.tasks.routing.identity import RouteIdentity
+from cachemend.tasks.routing.measuring import Instruments, measure
+from cachemend.tasks.routing.pool import RoutedPool
+from cachemend.tasks.routing.scoring import score_pairs
+from cachemend.tasks.verifying.recorded import RecordedVerdicts, write_recorded
+from cachemend.warehouse import store
+
+PLAN = Plan(n_splits=2, seed=7, own_guards=True)
+PAIRS = build_seed().pairs[:150]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return load_encoder()
+
+
+def identity(digest: str, verifier: str = "recorded") -> RouteIdentity:
+    lexicon = load_lexicon()
+    return RouteIdentity(
+        cohort_digest=digest,
+        pool="seed",
+        encoder="all-MiniLM-L6-v2",
+        lexicon_digest=lexicon.digest,
+        lexicon_version=lexicon.version,
+        verifier=verifier,
+        verifier_model="a file",
+    )
+
+
+def cohort(pairs: Sequence[Pair]) -> Cohort:
+    return Cohort.of("pairs", pairs, score_rule="label", decoding="none", seed=1)
+
+
+def recorded(folder: Path, pairs: Sequence[Pair]) -> RecordedVerdicts:
+    """A verifier that is right but for every seventh pair."""
+    right = {True: Verdict.VALID, False: Verdict.INVALID}
+    verdicts = [right[bool(pair.label) != (at % 7 == 0)] for at, pair in enumerate(pairs)]
+    file = folder / "verdicts.parquet"
+    write_recorded(file, [pair.candidate for pair in pairs], verdicts)
+    return RecordedVerdicts(file)
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder) -> Path:
+    results = tmp_path_factory.mktemp("routing")
+    made = cohort(PAIRS)
+    file = write_cohort(made, results / "pairs.json")
+    known = identity(made.digest)
+    instruments = Instruments(encode=encoder.encode, verifier=recorded(results, PAIRS))
+    first = score_pairs.fn(results, file, known, instruments, run_id="one", store_text=False)
+    assert first == (150, 0)
+    assert score_pairs.fn(results, file, known, instruments, run_id="two", store_text=False) == (0, 0)
+    measured = [Measurement(known, [pair.digest for pair in PAIRS])]
+    for run in ("one", "two"):  # the same records give the same rows
+        analyse_routing.fn(results, measured, PLAN, run_id=run)
+    return results
+
+
+def rows(results: Path, query: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = store.query(results, query).to_pylist()
+    return found
+
+
+def test_records_hold_what_the_parts_say(analysed: Path, encoder: Encoder) -> None:
+    by_digest = {row["case_digest"]: row for row in rows(analysed, "FROM route_records")}
+    assert len(by_digest) == len(PAIRS)
+    signals = candidate_signals([pair.candidate for pair in PAIRS])
+    for at, pair in enumerate(PAIRS):
+        row = by_digest[pair.digest]
+        a, b = encoder.encode([pair.q_cache, pair.q_probe]).astype(float)
+        assert row["similarity"] == pytest.approx(float(a @ b), abs=1e-5)
+        assert row["d_match"] == signals.d_match[at]
+        assert row["valid"] is bool(pair.label)
+        assert tuple(row["fired"]) == signals.fired[at]
+        assert row["q_cache"] is row["explanation"] is None
+        assert (row["verdict"] is None) == (row["similarity"] < 0.5)
+
+
+def test_points_are_those_of_the_stored_decisions(analysed: Path) -> None:
+    split: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows(analysed, "FROM route_exposures"):
+        split[row["method"], row["setting"], row["split"]].append(row)
+    points = {(row["method"], row["setting"]): row for row in rows(analysed, "FROM routing_points")}
+    assert len(points) == len(split) / PLAN.n_splits
+    for (method, setting), point in points.items():
+        parts = [split[method, setting, number] for number in range(PLAN.n_splits)]
+        valid = [sum(row["accepted"] and row["valid"] for row in part) for part in parts]
+        hits = [sum(row["accepted"] for row in part) for part in parts]
+        assert point["vchr"] == pytest.approx(np.mean([v / len(part) for v, part in zip(valid, parts, strict=True)]))
+        false = [(h - v) / max(h, 1) for h, v in zip(hits, valid, strict=True)]
+        assert point["fh"] == pytest.approx(np.mean(false))
+        assert (point["accepted"], point["n_valid"]) == (sum(hits), sum(valid))
+        assert point["n_without_hits"] == hits.count(0)
+        assert point["vchr_low"] <= sum(valid) / point["exposures"] <= point["vchr_high"]
+    families = rows(
+        analysed, "FROM routing_by_family WHERE NOT diagnostic AND method = 'safecache' AND setting = 'alpha=0 B=0.3'"
+    )
+    known = points["safecache", "alpha=0 B=0.3"]
+    for column in ("family", "source"):
+        inside = [row for row in families if row[column]]
+        assert sum(row["exposures"] for row in inside) == known["exposures"]
+        assert sum(row["n_invalid"] for row in inside) == known["n_invalid"]
+
+
+def test_no_split_shares_a_cluster_and_no_budget_is_exceeded(analysed: Path) -> None:
+    found = rows(analysed, "FROM route_exposures WHERE method = 'safecache'")
+    calls: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    for row in found:
+        calls[row["setting"], row["split"]].append(row["action"] == "verify")
+    for (setting, _), verified in calls.items():
+        assert sum(verified) <= float(setting.rpartition("B=")[2]) * len(verified)
+    orders = rows(analysed, "FROM routing_order")
+    assert {row["request_order"] for row in orders} > {"canonical", "reverse"}
+    assert {row["over_budget"] for row in orders} == {0}
+
+
+def test_the_label_oracle_stays_apart(analysed: Path) -> None:
+    assert {row["verifier"] for row in rows(analysed, "FROM routing_points")} == {"recorded"}
+    ceiling = rows(analysed, "FROM routing_ceiling")
+    assert {row["verifier"] for row in ceiling} == {"label-oracle"}
+    direct = {(row["method"], row["setting"]): row for row in ceiling}
+    # Where no verifier is asked, it makes no difference who it would be.
+    for row in rows(analysed, "FROM routing_points WHERE method IN ('gptcache', 'vcache', 'exact-match')"):
+        assert row["vchr"] == direct[row["method"], row["setting"]]["vchr"]
+
+
+def test_every_table_has_its_rows(analysed: Path) -> None:
+    for view in ("routing_tests", "routing_ablation", "routing_map", "routing_certified", "verifier_quality"):
+        assert rows(analysed, f"SELECT count(*) AS n FROM {view}")[0]["n"] > 1, view
+    tests = rows(analysed, "FROM routing_tests WHERE NOT diagnostic")
+    assert {row["family_size"] for row in tests} == {len(tests)}
+    for row in tests:
+        assert row["p_joint"] == max(row["p_vchr"], row["p_fh"])
+        assert row["p_holm"] >= row["p_joint"]
+    quality = rows(analysed, "FROM verifier_quality WHERE region LIKE 'all%'")[0]
+    asked = rows(analysed, "FROM route_records WHERE verdict IS NOT NULL")
+    assert quality["n"] == len(asked)
+    assert quality["fa"] == sum(row["verdict"] == "VALID" and not row["valid"] for row in asked)
+    assert {row["signal"] for row in rows(analysed, "FROM signal_ranking")} >= {"similarity", "d_match", "h"}
+
+
+def test_a_verdict_that_failed_is_asked_for_again(tmp_path: Path, encoder: Encoder) -> None:
+    class Broken:
+        question = RESPONSE_VALIDITY
+        fingerprint = decoding = "broken"
+
+        def verdicts(self, candidates: Sequence[Candidate]) -> list[Verdict]:
+            return [Verdict.FAILED] * len(candidates)
+
+    made = cohort(PAIRS[:30])
+    file = write_cohort(made, tmp_path / "pairs.json")
+    known = identity(made.digest)
+    broken = Instruments(encode=encoder.encode, verifier=Broken())
+    written = score_pairs.fn(tmp_path, file, known, broken, run_id="one", store_text=False)
+    failed = rows(tmp_path, "FROM route_records WHERE outcome <> 'ok'")
+    assert written == (30, len(failed))
+    assert failed
+    assert {row["error"] for row in failed} == {"the verifier gave no answer"}
+    pool = RoutedPool.read(tmp_path, known, [pair.digest for pair in PAIRS[:30]])
+    assert len(pool) == 30
+    assert not pool.verified.any()
+    working = Instruments(encode=encoder.encode, verifier=recorded(tmp_path, PAIRS[:30]))
+    again = score_pairs.fn(tmp_path, file, known, working, run_id="two", store_text=False)
+    assert again == (len(failed), 0)
+    assert not rows(tmp_path, "FROM route_records WHERE outcome <> 'ok'")
+
+
+def test_texts_and_explanations_are_stored_on_demand(tmp_path: Path, encoder: Encoder) -> None:
+    made = cohort(PAIRS[:3])
+    file = write_cohort(made, tmp_path / "pairs.json")
+    score_pairs.fn(
+        tmp_path, file, identity(made.digest), Instruments(encode=encoder.encode), run_id="one", store_text=True
+    )
+    by_digest = {pair.digest: pair for pair in PAIRS[:3]}
+    for row in rows(tmp_path, "FROM route_records"):
+        assert row["r_cache"] == by_digest[row["case_digest"]].r_cache
+        assert '"matching"' in row["explanation"]
+
+
+def test_pairs_of_one_label_are_refused(tmp_path: Path, encoder: Encoder) -> None:
+    pairs = [replace(pair, label=1) for pair in PAIRS[:20]]
+    made = cohort(pairs)
+    file = write_cohort(made, tmp_path / "pairs.json")
+    known = identity(made.digest)
+    score_pairs.fn(tmp_path, file, known, Instruments(encode=encoder.encode), run_id="one", store_text=False)
+    with pytest.raises(CalibrationError, match="20 valid and 0 invalid"):
+        analyse_routing.fn(tmp_path, [Measurement(known, [pair.digest for pair in pairs])], PLAN, run_id="one")
+
+
+def test_a_model_is_asked_only_what_some_method_would_ask(encoder: Encoder) -> None:
+    asked: list[Candidate] = []
+
+    class Counting:
+        question = RESPONSE_VALIDITY
+        fingerprint = decoding = "counting"
+
+        def verdicts(self, candidates: Sequence[Candidate]) -> list[Verdict]:
+            asked.extend(candidates)
+            return [Verdict.VALID] * len(candidates)
+
+    far = Candidate(
+        q_cache="What is the capital of Peru?", r_cache="Lima.", context_cache="", q_probe="x", context_probe=""
+    )
+    near = Candidate(
+        q_cache="What is the capital of Peru?",
+        r_cache="Lima.",
+        context_cache="",
+        q_probe="What is the capital of Peru?",
+        context_probe="",
+    )
+    measured = measure([far, near], Instruments(encode=encoder.encode, verifier=Counting()))
+    assert asked == [near]
+    assert [row["verdict"] for row in measured] == [None, "VALID"]
+    assert measured[1]["same_query"] is True

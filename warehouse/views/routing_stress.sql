@@ -1,0 +1,15 @@
+-- Adversarial requests for which a cached response was returned (paper, Table 4).
+-- Of several analyses of one group the last one alone: their rows are not of the same exposures.
+SELECT * EXCLUDE (part)
+FROM parts.routing_stress_rows
+QUALIFY row_number() OVER (
+    PARTITION BY
+        experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, engine_version,
+        method, setting
+    ORDER BY recorded_at DESC, run_id DESC, part DESC
+) = 1
+AND run_id = first_value(run_id) OVER (
+    PARTITION BY
+        experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, engine_version
+    ORDER BY recorded_at DESC, run_id DESC, part DESC
+)
