@@ -129,4 +129,12 @@ WANTED: tuple[Wanted, ...] = (
         files=("xstest/xstest_prompts.csv",),
         fetch="github.com/paul-rottger/exaggerated-safety: xstest_prompts.csv",
     ),
+    Wanted(
+        name="CacheAttack query pairs",
+        what="pairs of requests that need different tools; for response-routing (stress)",
+        licence="MIT per its README",
+        folder="cacheattack",
+        files=("cacheattack/query_pairs*.json",),
+        fetch="github.com/Zzx1011/CacheAttack: the list of source and target queries, saved as query_pairs.json",
+    ),
 )

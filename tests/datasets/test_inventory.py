@@ -24,7 +24,7 @@ def test_packaged_models_are_found_where_they_are_installed(tmp_path: Path) -> N
 def test_an_empty_or_absent_folder_has_nothing_and_says_what_to_fetch(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "absent"):
         sources = inventory(folder)[len(PACKAGED) :]
-        assert len(sources) == len(WANTED) == 8
+        assert len(sources) == len(WANTED) == 9
         for source in sources:
             assert not source.present
             assert source.missing
