@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from uuid import uuid4
 
@@ -130,10 +130,10 @@ def _write_durably(content: pa.Table, path: Path) -> None:
 
 
 def _publish(temporary: Path, folder: Path, wanted: Table, rows: Rows) -> Path:
-    """Give a complete temporary file its name, unless the same results have one already."""
+    """Give a complete temporary file its name, unless the latest results for its keys are the same."""
     digest = hashlib.sha256("\n".join(sorted(map(wanted.row_key, rows))).encode()).hexdigest()
-    for number in count(1):
-        path = folder / (f"{digest}.parquet" if number == 1 else f"{digest}-{number}.parquet")
+    names = (f"{digest}.parquet" if number == 1 else f"{digest}-{number}.parquet" for number in count(1))
+    for path, later in pairwise(folder / name for name in names):
         if _claimed(temporary, path):
             return path
         try:
@@ -142,7 +142,8 @@ def _publish(temporary: Path, folder: Path, wanted: Table, rows: Rows) -> Path:
         except (pa.ArrowException, OSError):
             temporary.replace(path)  # no reader uses a corrupt part
             return path
-        if _results(wanted, stored) == _results(wanted, rows):
+        # Equal to older results only: what came in between is not the latest any more.
+        if not later.exists() and _results(wanted, stored) == _results(wanted, rows):
             return path
     raise AssertionError("unreachable: count() does not end")
 

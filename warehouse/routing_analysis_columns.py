@@ -172,7 +172,7 @@ ROUTING_CERTIFIED_ROWS: tuple[Column, ...] = (
     may("certifiable", Kind.DOUBLE, "smallest alpha that many clusters can certify without an error"),
     may("vchr", Kind.DOUBLE, "valid cache-hit rate, mean over the splits, 0 where it abstained"),
     may("fh", Kind.DOUBLE, "false-hit rate, mean over the splits; 0 in a split without hits"),
-    may("d_vchr", Kind.DOUBLE, "VCHR minus that of the rule without a certificate at the same alpha and budget"),
+    may("d_vchr", Kind.DOUBLE, "VCHR minus that of the rule without a certificate at alpha = 0.025, B = 0.3"),
     must("n_violations", Kind.INT, "splits whose held-out rate is above alpha"),
     *WRITTEN,
 )

@@ -190,3 +190,13 @@ def test_run_without_texts_does_not_hide_stored_texts(tmp_path: Path) -> None:
     write_part(tmp_path, "cases", [case(recorded_at=60, run_id="run-2")])
     rows = store.query(tmp_path, "SELECT case_id, context_text FROM cases").to_pylist()
     assert rows == [{"case_id": "case-0", "context_text": "a"}]
+
+
+def test_results_that_come_back_are_the_latest_again(tmp_path: Path) -> None:
+    def write(answer: str, seconds: int) -> Path:
+        return write_part(tmp_path, "records", [record(answer=answer, recorded_at=seconds)])
+
+    parts = [write("one", 0), write("two", 60), write("one", 120)]
+    assert len(set(parts)) == 3
+    assert write("one", 180) == parts[2]
+    assert store.query(tmp_path, "SELECT answer FROM records").to_pylist() == [{"answer": "one"}]

@@ -9,7 +9,11 @@ ORACLE = "clean-state-oracle"
 SUBJECT = "sur"
 """The allocator that the finding and the paired table are about."""
 
-_EXPERIMENTS = {"erasing-niah": "Erasing-NIAH", "edit-repair": "Repair after an edit"}
+_EXPERIMENTS = {
+    "erasing-niah": "Erasing-NIAH",
+    "edit-repair": "Repair after an edit",
+    "response-routing": "Response reuse",
+}
 _LABELS = {
     "dirty": "Dirty",
     "shift": "Shift",

@@ -27,6 +27,10 @@ from cachemend.warehouse.report.orderings import ALPHA
 from cachemend.warehouse.report.orderings_file import orderings_csv
 from cachemend.warehouse.report.provenance import Run, read_cohort_names, read_runs
 from cachemend.warehouse.report.published import chosen_model, read_published
+from cachemend.warehouse.report.routing.filters import FILTERS as ROUTING_FILTERS
+from cachemend.warehouse.report.routing.groups import RoutingGroupView, routing_group_view
+from cachemend.warehouse.report.routing.published import read_paper
+from cachemend.warehouse.report.routing.rows import read_routing_groups
 from cachemend.warehouse.report.rows import read_groups
 from cachemend.warehouse.report.texts import Texts
 from cachemend.warehouse.report.viewer import PAGE_BYTES
@@ -36,7 +40,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 class _Content(NamedTuple):
-    groups: list[GroupView | EditGroupView]
+    groups: list[GroupView | EditGroupView | RoutingGroupView]
     costs: list[CostView]
     runs: list[Run]
     corrupt: list[CorruptPart]
@@ -91,7 +95,8 @@ def write_report(results: Path, out: Path | None = None, published_model: str | 
 
 def _content(results: Path, published_model: str | None) -> _Content:
     rows, edits, costs = read_groups(results), read_edit_groups(results), read_costs(results)
-    if not rows and not edits and not costs:
+    routed = read_routing_groups(results)
+    if not rows and not edits and not costs and not routed:
         raise InputError(
             f"results folder {results} holds no records; run an experiment first: cachemend run erasing-niah"
         )
@@ -99,8 +104,8 @@ def _content(results: Path, published_model: str | None) -> _Content:
     published = {name: read_published(results, name) for name in {identity.experiment for identity in rows}}
     tables = [table for name in sorted(published) for table in published[name]]
     chosen = chosen_model(tables, published_model)
-    texts, room = Texts(results), PAGE_BYTES // max(1, len(rows) + len(edits))
-    groups: list[GroupView | EditGroupView] = [
+    texts, room = Texts(results), PAGE_BYTES // max(1, len(rows) + len(edits) + len(routed))
+    groups: list[GroupView | EditGroupView | RoutingGroupView] = [
         group_view(number, identity, own, runs, cohorts, published[identity.experiment], texts, room)
         for number, (identity, own) in enumerate(rows.items())
     ]
@@ -108,6 +113,11 @@ def _content(results: Path, published_model: str | None) -> _Content:
     groups += [
         edit_group_view(number, identity, own, runs, cohorts, figures, texts, room)
         for number, (identity, own) in enumerate(edits.items())
+    ]
+    papers = read_paper(results) if routed else {}
+    groups += [
+        routing_group_view(number, identity, own, runs, papers, room)
+        for number, (identity, own) in enumerate(routed.items())
     ]
     groups.sort(key=lambda group: group.latest, reverse=True)
     return _Content(groups, costs, runs, corrupt_parts(results), chosen)
@@ -125,6 +135,7 @@ def _environment() -> Environment:
     environment.filters.update(FILTERS)
     environment.filters.update(allocator=allocator_label, budget=budget_label, experiment=experiment_label)
     environment.filters.update(policy=policy_label)
+    environment.filters.update(ROUTING_FILTERS)
     return environment
 
 
