@@ -42,7 +42,7 @@ lint: $(READY)
 check: lint test
 
 bench: setup
-	$(BIN)/python -m cachemend.tasks.bench
+	$(BIN)/python -m cachemend.tasks.bench $(SECTIONS)
 
 lock:
 	$(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet pip-tools

@@ -2,10 +2,12 @@
 
 import os
 import sys
+from collections.abc import Sequence
 
 import torch
 
 from cachemend.repair_core import load_model
+from cachemend.repair_core.errors import nearest
 from cachemend.tasks.bench.attention import bench_attention
 from cachemend.tasks.bench.edits import bench_edits
 from cachemend.tasks.bench.estimate import bench_estimate
@@ -14,21 +16,30 @@ from cachemend.tasks.bench.memory import bench_memory
 from cachemend.tasks.bench.selection import bench_selection
 from cachemend.tasks.bench.sharing import bench_sharing
 
+SECTIONS = {
+    "executors": bench_executors,
+    "attention": bench_attention,
+    "selection": bench_selection,
+    "edits": bench_edits,
+    "estimate": bench_estimate,
+    "memory": bench_memory,
+    "sharing": bench_sharing,
+}
 
-def main() -> int:
-    """Print the ratios of this machine, and which targets they meet."""
+
+def main(wanted: Sequence[str]) -> int:
+    """Print the ratios of this machine, and which targets they meet.
+
+    Args:
+        wanted: sections to run; none for all.
+    """
+    unknown = [name for name in wanted if name not in SECTIONS]
+    if unknown:
+        print(f"error: section {unknown[0]!r} is unknown; {nearest(unknown[0], SECTIONS)}", file=sys.stderr)
+        return 2
     torch.set_num_threads(os.cpu_count() or 1)
     loaded = load_model("smollm2-135m", dtype="float32")
-    benches = (
-        bench_executors,
-        bench_attention,
-        bench_selection,
-        bench_edits,
-        bench_estimate,
-        bench_memory,
-        bench_sharing,
-    )
-    targets = [target for bench in benches for target in bench(loaded)]
+    targets = [target for name in wanted or SECTIONS for target in SECTIONS[name](loaded)]
     print("\nTargets")
     for target in targets:
         print(f"  {target}")
@@ -36,4 +47,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
