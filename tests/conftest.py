@@ -30,7 +30,7 @@ from hypothesis import settings  # noqa: E402
 
 torch.set_num_threads(1)
 
-# The ordinary suite tries the same examples every time, so that a red run means a change; `make test-all` draws new ones.
+# The ordinary suite tries the same examples every time: a red run means a change. `make test-all` draws new ones.
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("random", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

@@ -58,6 +58,8 @@ ROUTING_RISK_ROWS: tuple[Column, ...] = (
     must("distinct_accepted", Kind.INT, "different pairs that were ever returned"),
     must("distinct_invalid", Kind.INT, "invalid ones among them"),
     must("distinct_upper", Kind.DOUBLE, "one-sided 95 % exact bound on the distinct pairs"),
+    may("fh_at_10", Kind.DOUBLE, "FH if 10 % of the candidates were invalid; NULL where one label is missing"),
+    may("fh_at_25", Kind.DOUBLE, "FH if 25 % of them were"),
     must("splits_over_alpha", Kind.INT, "splits whose rate is above the target; 0 without a target"),
     *WRITTEN,
 )
@@ -100,6 +102,18 @@ ROUTING_ABLATION_ROWS: tuple[Column, ...] = (
     *_RATES,
     may("d_vchr", Kind.DOUBLE, "VCHR minus that of the full router"),
     may("d_fh", Kind.DOUBLE, "FH minus that of the full router"),
+    *WRITTEN,
+)
+ROUTING_FROZEN_ROWS: tuple[Column, ...] = (
+    *GROUP,
+    must(
+        "exchanged", Kind.TEXT, "what is exchanged at test: nothing, the fate of verified candidates, or the verdicts"
+    ),
+    must("setting", Kind.TEXT, "operating point whose policies are replayed"),
+    *_COUNTS,
+    *_RATES,
+    may("d_vchr", Kind.DOUBLE, "VCHR minus that of the policies as selected"),
+    may("d_fh", Kind.DOUBLE, "FH minus that of the policies as selected"),
     *WRITTEN,
 )
 ROUTING_ORDER_ROWS: tuple[Column, ...] = (

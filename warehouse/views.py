@@ -45,6 +45,7 @@ SQL_VIEWS = (
     "routing_tests",
     "routing_by_family",
     "routing_ablation",
+    "routing_frozen",
     "routing_order",
     "routing_stress",
     "routing_map",

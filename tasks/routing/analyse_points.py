@@ -9,7 +9,7 @@ from cachemend.calibration.bounds import exact_upper
 from cachemend.calibration.cluster_tests import cluster_bootstrap, label_swap
 from cachemend.calibration.holdout_test import NON_INFERIORITY, choose_claim, joint_holdout_test
 from cachemend.calibration.paired import holm
-from cachemend.calibration.pooled_counts import pooled_risk
+from cachemend.calibration.pooled_counts import at_prevalence, pooled_risk
 from cachemend.tasks.routing.pool import RoutedPool
 from cachemend.tasks.routing.replaying import POINTS, SAFECACHE, Series
 from cachemend.tasks.routing.stacked import Counts, Exposures
@@ -79,10 +79,19 @@ def risk_rows(measured: Sequence[Measured], pool: RoutedPool, exposures: Exposur
                 "distinct_accepted": risk.distinct.hits,
                 "distinct_invalid": risk.distinct.invalid,
                 "distinct_upper": risk.distinct.exact,
+                **_at_prevalences(counts, exposures),
                 "splits_over_alpha": above,
             }
         )
     return rows
+
+
+def _at_prevalences(counts: Counts, exposures: Exposures) -> dict[str, float | None]:
+    """FH at other shares of invalid candidates than the pool's."""
+    if exposures.valid.all() or not exposures.valid.any():
+        return {"fh_at_10": None, "fh_at_25": None}
+    low, high = at_prevalence(counts.accepted, exposures.valid, (0.10, 0.25)).fh.tolist()
+    return {"fh_at_10": low, "fh_at_25": high}
 
 
 def test_rows(measured: Sequence[Measured], exposures: Exposures) -> list[dict[str, Any]]:

@@ -7,18 +7,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cachemend.calibration.certified.learn_then_test import DELTA
 from cachemend.calibration.routing.regions import REGENERATE, REUSE, VERIFY
 from cachemend.calibration.splits import FRACTIONS, Split, repeated_splits
 from cachemend.calibration.verdicts import Verdict
 from cachemend.tasks.routing.analyse_certified import Certified, certifiable, replay_certified
+from cachemend.tasks.routing.analyse_frozen import frozen_rows
 from cachemend.tasks.routing.analyse_parts import ablation_rows, order_rows
 from cachemend.tasks.routing.analyse_points import REFERENCE, Measured, family_rows, point_rows, risk_rows, test_rows
 from cachemend.tasks.routing.analyse_signals import map_rows, quality_rows, signal_rows
 from cachemend.tasks.routing.analyse_stress import stress_rows
 from cachemend.tasks.routing.identity import RouteIdentity
-from cachemend.tasks.routing.pool import RoutedPool
+from cachemend.tasks.routing.pool import RoutedPool, other_verdicts
 from cachemend.tasks.routing.replaying import SAFECACHE, Series, check_pool, replay_methods
 from cachemend.tasks.routing.stacked import Counts, Exposures
 from cachemend.tasks.stage import stage
@@ -82,7 +84,8 @@ def analyse_routing(results: Path, measured: Sequence[Measurement], plan: Plan, 
         for diagnostic in (False, True):
             judged = pool.with_verdicts(pool.valid) if diagnostic else pool
             writer = _Writer(results, run_id, judged.identity.group(diagnostic=diagnostic))
-            _analyse(writer, judged, splits, plan, diagnostic)
+            others = {} if diagnostic else other_verdicts(results, pool)
+            _analyse(writer, judged, splits, plan, others, diagnostic)
         base = pool
     if STRESS in pools and base is not None and len(pools[STRESS]):
         stress = pools[STRESS]
@@ -90,7 +93,14 @@ def analyse_routing(results: Path, measured: Sequence[Measurement], plan: Plan, 
         writer.write("routing_stress_rows", stress_rows(base, stress, own_guards=plan.own_guards))
 
 
-def _analyse(writer: "_Writer", pool: RoutedPool, splits: list[Split], plan: Plan, diagnostic: bool) -> None:
+def _analyse(
+    writer: "_Writer",
+    pool: RoutedPool,
+    splits: list[Split],
+    plan: Plan,
+    others: dict[str, NDArray[np.bool_]],
+    diagnostic: bool,
+) -> None:
     exposures = Exposures.of(pool, splits)
     series = replay_methods(pool, splits, own_guards=plan.own_guards)
     certified = replay_certified(pool, splits, own_guards=plan.own_guards)
@@ -103,6 +113,8 @@ def _analyse(writer: "_Writer", pool: RoutedPool, splits: list[Split], plan: Pla
     writer.write("routing_family_rows", family_rows(plain, pool, exposures))
     writer.write("routing_ablation_rows", ablation_rows(pool, splits, exposures, own_guards=plan.own_guards))
     writer.write("routing_order_rows", order_rows(pool, splits, exposures, own_guards=plan.own_guards))
+    guards = plan.own_guards
+    writer.write("routing_frozen_rows", frozen_rows(pool, splits, exposures, others, own_guards=guards))
     writer.write("routing_certified_rows", _certified_rows(certified, measured, exposures))
     if not diagnostic:
         writer.write("route_exposures", _exposure_rows(everyone, pool, exposures, plan))

@@ -100,6 +100,33 @@ class RoutedPool:
         )
 
 
+def other_verdicts(results: Path, pool: RoutedPool) -> dict[str, NDArray[np.bool_]]:
+    """Verdicts that other verifiers in the folder gave on all pairs of a pool that this one's gave any on.
+
+    Returns:
+        by the verifier's name and fingerprint: whether it says exactly VALID, in the pool's order.
+    """
+    identity = pool.identity
+    with store.connect(results) as connection:
+        sql = (
+            "SELECT verifier, verifier_model, case_digest, verdict FROM route_records WHERE cohort_digest = ? "
+            "AND encoder = ? AND lexicon_digest = ? AND engine_version = ? AND verifier NOT IN (?, 'none')"
+        )
+        same = [identity.cohort_digest, identity.encoder, identity.lexicon_digest, identity.engine_version]
+        rows = connection.sql(sql, params=[*same, identity.verifier]).to_arrow_table().to_pylist()
+    by_verifier: dict[str, dict[str, str | None]] = {}
+    for row in rows:
+        given = by_verifier.setdefault(f"{row['verifier_model']} ({row['verifier']})", {})
+        given[row["case_digest"]] = row["verdict"]
+    digests = pool.columns["case_digest"].tolist()
+    asked = [verdict is not None for verdict in pool.columns["verdict"].tolist()]
+    return {
+        name: np.array([given.get(digest) == Verdict.VALID.name for digest in digests], dtype=bool)
+        for name, given in sorted(by_verifier.items())
+        if all(given.get(digest) is not None for digest, wanted in zip(digests, asked, strict=True) if wanted)
+    }
+
+
 def _rows(results: Path, identity: RouteIdentity) -> list[dict[str, Any]]:
     """The latest record of every pair of the pool; none where nothing was stored yet."""
     if not any(scan(results, name).good for name in TABLES):

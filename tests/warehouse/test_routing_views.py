@@ -29,6 +29,7 @@ TABLE_OF = {
     "routing_by_family": "routing_family_rows",
     "routing_ablation": "routing_ablation_rows",
     "routing_order": "routing_order_rows",
+    "routing_frozen": "routing_frozen_rows",
     "routing_stress": "routing_stress_rows",
     "routing_map": "routing_map_rows",
     "routing_certified": "routing_certified_rows",

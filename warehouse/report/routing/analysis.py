@@ -137,6 +137,22 @@ class Order(NamedTuple):
     over_budget: int
 
 
+class Frozen(NamedTuple):
+    """Policies as selected, or with one thing exchanged at test."""
+
+    setting: str
+    exchanged: str
+    exposures: int
+    accepted: int
+    n_valid: int
+    n_invalid: int
+    n_verified: int
+    vchr: float | None
+    fh: float | None
+    d_vchr: float | None
+    d_fh: float | None
+
+
 class Quality(NamedTuple):
     """Verdicts against labels in one region."""
 

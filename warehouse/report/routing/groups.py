@@ -8,7 +8,7 @@ from cachemend.warehouse.report.figure_frame import Figure
 from cachemend.warehouse.report.labels import experiment_label
 from cachemend.warehouse.report.provenance import Run
 from cachemend.warehouse.report.routing.ablations import AblationLine, ablation_figures, ablation_lines
-from cachemend.warehouse.report.routing.analysis import Certified, Comparison, Order, Stress
+from cachemend.warehouse.report.routing.analysis import Certified, Comparison, Frozen, Order, Stress
 from cachemend.warehouse.report.routing.failed import FailedPairs, failed_pairs
 from cachemend.warehouse.report.routing.families import PartTable, part_tables
 from cachemend.warehouse.report.routing.finding import finding, judge, statement
@@ -54,6 +54,7 @@ class RoutingGroupView(NamedTuple):
     ablations: list[AblationLine]
     ablation_figures: list[Figure]
     orders: list[Order]
+    frozen: list[Frozen]
     certified: list[Certified]
     stress: list[tuple[Stress, float | None]]
     quality: list[QualityLine]
@@ -89,6 +90,7 @@ class RoutingGroupView(NamedTuple):
             ("families", "By family and source", self.parts),
             ("ablations", "Ablations", self.ablations),
             ("orders", "Request order", self.orders),
+            ("frozen", "Is verification needed", self.frozen),
             ("certified", "Certified settings", self.certified),
             ("verifier", "Verifier", self.quality),
             ("pairs", "Pair by pair", self.viewer.sections),
@@ -129,6 +131,7 @@ def routing_group_view(
         ablations=ablations,
         ablation_figures=ablation_figures(ablations),
         orders=list(group.orders),
+        frozen=list(group.frozen),
         certified=sorted(group.certified, key=lambda row: (row.procedure, row.alpha)),
         stress=_stress(group, paper),
         quality=quality_lines(group.quality, paper),

@@ -13,6 +13,7 @@ from cachemend.warehouse.report.routing.analysis import (
     Certified,
     Comparison,
     Decision,
+    Frozen,
     MapRow,
     Order,
     Part,
@@ -99,6 +100,7 @@ class RoutingGroup(NamedTuple):
     parts: Sequence[Part]
     ablations: Sequence[Ablation]
     orders: Sequence[Order]
+    frozen: Sequence[Frozen]
     stress: Sequence[Stress]
     map_rows: Sequence[MapRow]
     certified: Sequence[Certified]
@@ -129,6 +131,7 @@ def read_routing_groups(results: Path) -> dict[PoolIdentity, RoutingGroup]:
         _analysed(results, "routing_by_family", Part),
         _analysed(results, "routing_ablation", Ablation),
         _analysed(results, "routing_order", Order),
+        _analysed(results, "routing_frozen", Frozen),
         _analysed(results, "routing_stress", Stress),
         _analysed(results, "routing_map", MapRow),
         _analysed(results, "routing_certified", Certified),

@@ -1,0 +1,15 @@
+-- Frozen policies with verified candidates reused or regenerated, or with another verifier's verdicts (paper, Figure 2
+-- and Table 8).
+SELECT * EXCLUDE (part)
+FROM parts.routing_frozen_rows
+QUALIFY row_number() OVER (
+    PARTITION BY
+        experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, engine_version,
+        setting, exchanged
+    ORDER BY recorded_at DESC, run_id DESC, part DESC
+) = 1
+AND run_id = first_value(run_id) OVER (
+    PARTITION BY
+        experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, engine_version
+    ORDER BY recorded_at DESC, run_id DESC, part DESC
+)
