@@ -14,13 +14,14 @@ from cachemend.flows.routing_config import ResponseRoutingConfig
 from cachemend.flows.routing_log import RoutingLog
 from cachemend.flows.routing_pools import STRESS, Pool, build_pools, stress_pool
 from cachemend.flows.routing_summary import RoutingSummary, print_routing_summary, summarise_routing
-from cachemend.flows.running import SomeFailed, Tally, cores, run_name
+from cachemend.flows.running import SomeFailed, cores, run_name
 from cachemend.flows.settings import Settings, load_settings
 from cachemend.tasks.cluster import connected
 from cachemend.tasks.routing.analysing import Measurement, Plan, analyse_routing
 from cachemend.tasks.routing.identity import EXPERIMENT, RouteIdentity
 from cachemend.tasks.routing.scoring import score_pairs
 from cachemend.tasks.routing.staffing import RouteStaff, VerifierChoice, staff
+from cachemend.tasks.run_shards import Written
 from cachemend.tasks.sizing import pool_size, weight_bytes
 from cachemend.tasks.worker_spec import WorkerSpec
 
@@ -50,30 +51,32 @@ def response_routing(
     check_writable(folder)
     built = build_pools(config.pools, settings.data, folder, limit)
     pools, notes = list(built.pools), list(built.notes)
-    tally = Tally()
+    plan = Plan(n_splits=config.splits, seed=config.seed, own_guards=config.own_guards)
+    done: list[tuple[RoutingLog, Written]] = []
     measured: list[Measurement] = []
-    with _staffed(config, settings, folder, address) as employed:
-        if _wants_stress(config, settings):
-            encode = employed.instruments.encode
-            pools.append(stress_pool(settings.data, folder, encode, employed.encoder, limit))
-        for pool in pools:
-            identity = _identity(config, pool, employed)
-            log = RoutingLog.of(folder, name, identity, pool, config)
-            with log.around(tally):
-                tally.add(
-                    score_pairs(
-                        folder,
-                        pool.file,
-                        identity,
-                        employed.instruments,
-                        run_id=log.run_id,
-                        store_text=config.store_text,
-                    )
-                )
-            measured.append(Measurement(identity, [pair.digest for pair in pool.cohort.cases]))
-    plan = Plan(n_splits=config.splits, seed=config.seed or 0, own_guards=config.own_guards)
-    analyse_routing(folder, measured, plan, run_id=name.run_id)
-    summary = summarise_routing(folder, name.run_id, measured, n_written=tally.written.n_records, notes=notes)
+    try:
+        with _staffed(config, settings, folder, address) as employed:
+            if _wants_stress(config, settings):
+                encode = employed.instruments.encode
+                pools.append(stress_pool(settings.data, folder, encode, employed.encoder, limit))
+            for pool in pools:
+                identity = _identity(config, pool, employed)
+                log = RoutingLog.of(folder, name, identity, pool, config)
+                log.write("running")
+                done.append((log, Written(0, 0)))
+                instruments, texts = employed.instruments, config.store_text
+                written = score_pairs(folder, pool.file, identity, instruments, run_id=log.run_id, store_text=texts)
+                done[-1] = log, written
+                measured.append(Measurement(identity, [pair.digest for pair in pool.cohort.cases]))
+        analyse_routing(folder, measured, plan, run_id=name.run_id)
+    except BaseException:
+        for log, _ in done:
+            log.write("failed")
+        raise
+    for log, written in done:
+        log.write("done", written)
+    n_written = sum(written.n_records for _, written in done)
+    summary = summarise_routing(folder, name.run_id, measured, n_written=n_written, notes=notes)
     print_routing_summary(summary)
     if deployment.id and summary.failures:
         raise SomeFailed(summary.failure_line)

@@ -2,8 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +11,10 @@ from cachemend.calibration.splits import FRACTIONS
 from cachemend.flows.results_folder import kept
 from cachemend.flows.routing_config import ResponseRoutingConfig
 from cachemend.flows.routing_pools import Pool
-from cachemend.flows.running import RunName, Tally, code_state
+from cachemend.flows.running import RunName, code_state
 from cachemend.tasks.provenance import GitState, hardware, versions
 from cachemend.tasks.routing.identity import RouteIdentity
+from cachemend.tasks.run_shards import Written
 from cachemend.warehouse.parts import write_part
 
 TABLE = "route_records"
@@ -60,21 +59,13 @@ class RoutingLog:
             git=code_state(),
         )
 
-    @contextmanager
-    def around(self, tally: Tally) -> Iterator[None]:
-        """Write the row at the start and at the end of the block, however it ends."""
-        self._write("running", None)
-        before = tally.written
-        try:
-            yield
-        except BaseException:
-            self._write("failed", None)
+    def write(self, status: str, written: Written | None = None) -> None:
+        """Write the row for `status`: "running", "done" or "failed"."""
+        self._write(status, written)
+        if status == "failed":
             print(kept(self.results, self.run_id, TABLE), file=sys.stderr)
-            raise
-        after = tally.written
-        self._write("done", (after.n_records - before.n_records, after.n_failed - before.n_failed))
 
-    def _write(self, status: str, written: tuple[int, int] | None) -> None:
+    def _write(self, status: str, written: Written | None) -> None:
         now = datetime.now(UTC)
         config = self.config
         row = {
@@ -92,8 +83,8 @@ class RoutingLog:
             "config": json.dumps(config.model_dump(mode="json")),
             "n_cases": self.n_pairs,
             "n_arms": 1,
-            "n_records": written[0] if written else None,
-            "n_failed": written[1] if written else None,
+            "n_records": written.n_records if written else None,
+            "n_failed": written.n_failed if written else None,
             "git_commit": self.git.commit,
             "git_dirty": self.git.dirty,
             "versions": json.dumps(versions()),

@@ -167,6 +167,7 @@ ROUTING_MAP_ROWS: tuple[Column, ...] = (
 ROUTING_STRESS_ROWS: tuple[Column, ...] = (
     *GROUP,
     *_METHOD,
+    must("calibrated_on", Kind.TEXT, "pool whose first split gave policies and cutoffs"),
     must("n", Kind.INT, "stress inputs"),
     must("n_hits", Kind.INT, "inputs for which a cached response was returned, all of them unsafe"),
     must("n_verified", Kind.INT, "verifier calls"),
@@ -187,6 +188,6 @@ ROUTING_CERTIFIED_ROWS: tuple[Column, ...] = (
     may("vchr", Kind.DOUBLE, "valid cache-hit rate, mean over the splits, 0 where it abstained"),
     may("fh", Kind.DOUBLE, "false-hit rate, mean over the splits; 0 in a split without hits"),
     may("d_vchr", Kind.DOUBLE, "VCHR minus that of the rule without a certificate at alpha = 0.025, B = 0.3"),
-    must("n_violations", Kind.INT, "splits whose held-out rate is above alpha"),
+    may("n_violations", Kind.INT, "splits whose held-out rate is above alpha; NULL where an expectation is bounded"),
     *WRITTEN,
 )

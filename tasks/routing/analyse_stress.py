@@ -4,25 +4,26 @@ from typing import Any
 
 import numpy as np
 
-from cachemend.calibration.baselines import BASELINES
 from cachemend.calibration.bounds import exact_upper
 from cachemend.calibration.routing.risk_map import RiskMap
 from cachemend.calibration.routing.scores import routing_scores
 from cachemend.calibration.routing.selection import select_policy
-from cachemend.calibration.splits import repeated_splits
+from cachemend.calibration.splits import Split
 from cachemend.tasks.routing.pool import RoutedPool
-from cachemend.tasks.routing.replaying import POINTS, SAFECACHE, played
+from cachemend.tasks.routing.replaying import POINTS, SAFECACHE, measured_baselines, played
 
 
-def stress_rows(calibrated_on: RoutedPool, stress: RoutedPool, *, own_guards: bool) -> list[dict[str, Any]]:
+def stress_rows(
+    calibrated_on: RoutedPool, split: Split, stress: RoutedPool, *, own_guards: bool
+) -> list[dict[str, Any]]:
     """Columns of `routing_stress_rows`: every hit is unsafe, since each input wants another tool than the cached one.
 
     Args:
-        calibrated_on: an ordinary pool; its first split gives the risk map, the policies and the baselines' cutoffs.
+        calibrated_on: an ordinary pool.
+        split: of it; gives the risk map, the policies and the baselines' cutoffs.
         stress: the adversarial inputs.
         own_guards: whether this project's further guards count as conflicts.
     """
-    split = repeated_splits(calibrated_on.clusters.astype(str), calibrated_on.columns["source"].astype(str))[0]
     dev, cal = calibrated_on.take(split.dev), calibrated_on.take(split.cal)
     risk_map = RiskMap.fit(dev.signals.d_match, dev.valid)
     cal_scores, scores = (
@@ -36,7 +37,7 @@ def stress_rows(calibrated_on: RoutedPool, stress: RoutedPool, *, own_guards: bo
         )
         done = played(stress, scores, chosen.thresholds, point.budget)
         rows.append(_row(SAFECACHE, point.setting, done.accepted, done.verified))
-    for each in BASELINES.values():
+    for each in measured_baselines(calibrated_on):
         found = each.fit(cal.evidence(), cal.valid)(stress.evidence())
         rows.append(_row(each.method, each.setting, found.accepted, found.verifier_called))
     return rows

@@ -13,7 +13,7 @@ from cachemend.calibration.certified.learn_then_test import DELTA
 from cachemend.calibration.routing.regions import REGENERATE, REUSE, VERIFY
 from cachemend.calibration.splits import FRACTIONS, Split, repeated_splits
 from cachemend.calibration.verdicts import Verdict
-from cachemend.tasks.routing.analyse_certified import Certified, certifiable, replay_certified
+from cachemend.tasks.routing.analyse_certified import RISK_CONTROL, Certified, certifiable, replay_certified
 from cachemend.tasks.routing.analyse_frozen import frozen_rows
 from cachemend.tasks.routing.analyse_parts import ablation_rows, order_rows
 from cachemend.tasks.routing.analyse_points import REFERENCE, Measured, family_rows, point_rows, risk_rows, test_rows
@@ -28,6 +28,11 @@ from cachemend.warehouse.parts import write_part
 from cachemend.warehouse.schemas import table
 
 STRESS = "stress"
+_CALIBRATED_ON = (
+    "reconstruction",
+    "seed",
+    "hard",
+)  # the pool that policies for the stress set come from, by preference
 _ACTIONS = {REGENERATE: "regenerate", REUSE: "reuse", VERIFY: "verify"}
 
 
@@ -75,7 +80,6 @@ def analyse_routing(results: Path, measured: Sequence[Measurement], plan: Plan, 
         CalibrationError: a pool that nothing can be calibrated on.
     """
     pools = {each.identity.pool: RoutedPool.read(results, each.identity, each.digests) for each in measured}
-    base: RoutedPool | None = None
     for name, pool in pools.items():
         if name == STRESS:
             continue
@@ -83,14 +87,16 @@ def analyse_routing(results: Path, measured: Sequence[Measurement], plan: Plan, 
         splits = plan.splits(pool)
         for diagnostic in (False, True):
             judged = pool.with_verdicts(pool.valid) if diagnostic else pool
-            writer = _Writer(results, run_id, judged.identity.group(diagnostic=diagnostic))
+            writer = _Writer(results, f"{run_id}-{name}", judged.identity.group(diagnostic=diagnostic))
             others = {} if diagnostic else other_verdicts(results, pool)
             _analyse(writer, judged, splits, plan, others, diagnostic)
-        base = pool
+    base = next((name for name in _CALIBRATED_ON if name in pools), None)
     if STRESS in pools and base is not None and len(pools[STRESS]):
-        stress = pools[STRESS]
-        writer = _Writer(results, run_id, stress.identity.group(diagnostic=False))
-        writer.write("routing_stress_rows", stress_rows(base, stress, own_guards=plan.own_guards))
+        stress, calibrated_on = pools[STRESS], pools[base]
+        first = plan.splits(calibrated_on)[0]
+        rows = stress_rows(calibrated_on, first, stress, own_guards=plan.own_guards)
+        writer = _Writer(results, f"{run_id}-{STRESS}", stress.identity.group(diagnostic=False))
+        writer.write("routing_stress_rows", [{**row, "calibrated_on": base} for row in rows])
 
 
 def _analyse(
@@ -139,14 +145,14 @@ def _certified_rows(
                 "setting": each.series.setting,
                 "procedure": each.procedure,
                 "alpha": each.alpha,
-                "delta": None if each.procedure == "risk-control" else DELTA,
+                "delta": None if each.procedure == RISK_CONTROL else DELTA,
                 "n_splits": len(exposures.n_test),
                 "n_abstained": len(each.series.abstained),
                 "mean_clusters": each.mean_clusters,
                 "certifiable": certifiable(each.mean_clusters),
                 **own.macro,
                 "d_vchr": own.macro["vchr"] - plain,
-                "n_violations": int((own.rates.fh > each.alpha).sum()),
+                "n_violations": None if each.procedure == RISK_CONTROL else int((own.rates.fh > each.alpha).sum()),
             }
         )
     return rows

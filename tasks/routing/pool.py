@@ -1,6 +1,6 @@
 """A measured pool as arrays: what policies see, what baselines see, and the labels beside them."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,11 +34,13 @@ class RoutedPool:
         identity: what their records share.
         columns: the columns of `route_records` by name, as arrays; texts as objects.
         verified: the verifier says exactly VALID.
+        judged: some verifier was asked.
     """
 
     identity: RouteIdentity
     columns: dict[str, NDArray[Any]]
     verified: NDArray[np.bool_]
+    judged: bool
 
     @classmethod
     def read(cls, results: Path, identity: RouteIdentity, digests: list[str]) -> Self:
@@ -47,7 +49,8 @@ class RoutedPool:
         rows = [known[digest] for digest in digests if digest in known and known[digest]["similarity"] is not None]
         columns = {name: _array(name, [row[name] for row in rows]) for name in _COLUMNS}
         verified = np.array([row["verdict"] == Verdict.VALID.name for row in rows], dtype=bool)
-        return cls(identity=identity, columns=columns, verified=verified)
+        judged = any(row["verdict"] is not None for row in rows)
+        return cls(identity=identity, columns=columns, verified=verified, judged=judged)
 
     def __len__(self) -> int:
         return len(self.verified)
@@ -71,11 +74,11 @@ class RoutedPool:
     def take(self, index: NDArray[np.intp]) -> "RoutedPool":
         """The pairs at `index`, in its order."""
         columns = {name: column[index] for name, column in self.columns.items()}
-        return RoutedPool(identity=self.identity, columns=columns, verified=self.verified[index])
+        return replace(self, columns=columns, verified=self.verified[index])
 
     def with_verdicts(self, verified: ArrayLike) -> "RoutedPool":
         """The same pairs, judged by someone else."""
-        return RoutedPool(identity=self.identity, columns=self.columns, verified=np.asarray(verified, dtype=bool))
+        return replace(self, verified=np.asarray(verified, dtype=bool), judged=True)
 
     def order(self, seed: int = SEED) -> NDArray[np.intp]:
         """The request order: by seeded hashes of the pairs' digests."""

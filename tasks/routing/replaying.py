@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cachemend.calibration.baselines import BASELINES
+from cachemend.calibration.baselines import BASELINES, Baseline
 from cachemend.calibration.errors import CalibrationError
 from cachemend.calibration.routing.ablations import ABLATIONS, Ablation
 from cachemend.calibration.routing.exact import Rate
@@ -107,7 +107,7 @@ def replay_methods(pool: RoutedPool, splits: Sequence[Split], *, own_guards: boo
     routers = [Series(method=SAFECACHE, setting=point.setting, point=point, local_cost=LOCAL_COST) for point in POINTS]
     rivals = [
         Series(method=each.method, setting=each.setting, point=_point_of(each.setting), local_cost=0.0)
-        for each in BASELINES.values()
+        for each in measured_baselines(pool)
     ]
     for number, split in enumerate(splits):
         at = split_scores(pool, split, own_guards=own_guards)
@@ -125,6 +125,16 @@ def replay_methods(pool: RoutedPool, splits: Sequence[Split], *, own_guards: boo
             )
             series.calibration_vchr.append(float((before.accepted & at.cal.valid).mean()))
     return routers + rivals
+
+
+def measured_baselines(pool: RoutedPool) -> list[Baseline]:
+    """The baselines whose inputs were measured: one that nobody was asked for has no result."""
+    asked = {
+        "cache-me": any(answer is not None for answer in pool.columns["query_filter"].tolist()),
+        "conditional-ppl": bool(np.isfinite(pool.columns["likelihood"]).any()),
+        "similarity-verifier": pool.judged,
+    }
+    return [each for each in BASELINES.values() if asked.get(each.method, True)]
 
 
 def replay_ablations(

@@ -267,7 +267,13 @@ def stress_rows(setup: RouteSetup) -> list[Row]:
     rows = []
     for method, setting in setup.methods:
         hits = setup.pairs if method == "gptcache" else 0
-        told = {"n": setup.pairs, "n_hits": hits, "n_verified": 3, "hit_rate": hits / setup.pairs}
+        told = {
+            "calibrated_on": "seed",
+            "n": setup.pairs,
+            "n_hits": hits,
+            "n_verified": 3,
+            "hit_rate": hits / setup.pairs,
+        }
         rows.append(
             {**setup.group, "method": method, "setting": setting, **told, "upper": exact_upper(hits, setup.pairs)}
         )

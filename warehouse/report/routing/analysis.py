@@ -226,7 +226,7 @@ class Certified(NamedTuple):
     vchr: float | None
     fh: float | None
     d_vchr: float | None
-    n_violations: int
+    n_violations: int | None
 
     @property
     def arm(self) -> Arm:
