@@ -33,6 +33,7 @@ class Evidence(NamedTuple):
         gained: the same of records that the request alone has.
         kept: keys of which at least one record is on both sides.
         changed: keys of high-risk records that both sides have and that share no value, sorted.
+        layers: texts to compare with each other: the two queries, and the two contexts.
     """
 
     cache: Texts
@@ -44,11 +45,7 @@ class Evidence(NamedTuple):
     gained: Mapping[Key, Values]
     kept: frozenset[Key]
     changed: tuple[Key, ...]
-
-    @property
-    def layers(self) -> tuple[tuple[Reading, Reading], ...]:
-        """Texts to compare with each other: the two queries, and the two contexts."""
-        return (self.cache.query, self.request.query), (self.cache.context, self.request.context)
+    layers: tuple[tuple[Reading, Reading], tuple[Reading, Reading]]
 
 
 def compare(
@@ -63,7 +60,8 @@ def compare(
     lost, gained = _by_key(ours - theirs), _by_key(theirs - ours)
     kept = frozenset(condition[:3] for condition in ours & theirs)
     changed = tuple(sorted(key for key in lost if key[0] in HIGH_RISK and key in gained and key not in kept))
-    return Evidence(cache, request, lexicon, ours, theirs, lost, gained, kept, changed)
+    layers = (cache.query, request.query), (cache.context, request.context)
+    return Evidence(cache, request, lexicon, ours, theirs, lost, gained, kept, changed, layers)
 
 
 def clash(first: Iterable[str], second: Iterable[str]) -> Clash:

@@ -5,7 +5,7 @@ from typing import Any
 
 from cachemend.calibration.candidate import Candidate
 from cachemend.calibration.conditions.evidence import compare
-from cachemend.calibration.conditions.extracting import Condition, Origin, Origins, conditions_of, read_side
+from cachemend.calibration.conditions.extracting import Condition, Origin, Origins, origins_of, read_side
 from cachemend.calibration.conditions.guards import Conflicts, conflicts_of
 from cachemend.calibration.conditions.lexicon import Lexicon, load_lexicon
 from cachemend.calibration.conditions.matching import Matching, match
@@ -51,7 +51,7 @@ def explain(candidate: Candidate, *, lexicon: Lexicon | None = None) -> Explanat
     words = lexicon or load_lexicon()
     cache = read_side(candidate.q_cache, candidate.context_cache, candidate.r_cache, lexicon=words)
     request = read_side(candidate.q_probe, candidate.context_probe, lexicon=words)
-    ours, theirs = conditions_of(cache), conditions_of(request)
+    ours, theirs = origins_of(cache), origins_of(request)
     return Explanation(
         cache=_found(ours),
         request=_found(theirs),

@@ -4,13 +4,13 @@ Source: paper section 3.2 and appendix B, table 6.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cachemend.calibration.conditions.fields import UNKNOWN
 from cachemend.calibration.conditions.lexicon import Lexicon, load_lexicon
 from cachemend.calibration.conditions.normal import bounded
-from cachemend.calibration.conditions.reading import Reading, read_text
+from cachemend.calibration.conditions.reading import ReadField, Reading, read_text
 from cachemend.calibration.conditions.response_action import ANSWER, CONFIRM, called_for, given_action, is_failed
 from cachemend.calibration.conditions.sentences import Sentence, State
 from cachemend.calibration.conditions.typed_values import typed_category
@@ -62,6 +62,8 @@ class Texts(NamedTuple):
 
 
 Origins = dict[Condition, tuple[Origin, ...]]
+# A condition, the part it is in, and what was read there.
+_Record = tuple[Condition, str, ReadField | Sentence]
 
 
 def extract_conditions(
@@ -79,14 +81,14 @@ def extract_conditions(
         records without duplicates, sorted, at most `MAX_CONDITIONS`; of more, the facts that come last in the order
         are one record of their checksum.
     """
-    return tuple(conditions_of(read_side(query, context, response, lexicon=lexicon)))
+    return conditions_of(read_side(query, context, response, lexicon=lexicon))
 
 
 def extract_with_origins(
     query: str, context: str, response: str | None = None, *, lexicon: Lexicon | None = None
 ) -> Origins:
     """Find the same conditions as `extract_conditions`, each with the passages it came from."""
-    return conditions_of(read_side(query, context, response, lexicon=lexicon))
+    return origins_of(read_side(query, context, response, lexicon=lexicon))
 
 
 def read_side(query: str, context: str, response: str | None = None, *, lexicon: Lexicon | None = None) -> Texts:
@@ -98,111 +100,122 @@ def read_side(query: str, context: str, response: str | None = None, *, lexicon:
     return Texts(asked, around, said, called_for(asked, around), "" if said is None else given_action(said))
 
 
-def conditions_of(side: Texts) -> Origins:
-    """Return the conditions of texts that are read, sorted, with their origins."""
+def conditions_of(side: Texts) -> tuple[Condition, ...]:
+    """Return the conditions of texts that are read, sorted."""
+    found = {condition for condition, _, _ in _records(side)}
+    if found:
+        found.add(_action(side)[0])
+    return _limited(sorted(found))[0]
+
+
+def origins_of(side: Texts) -> Origins:
+    """Return the same conditions, each with the passages it came from."""
     found: dict[Condition, list[Origin]] = {}
-    for condition, origin in _records(side):
+    for condition, part, source in _records(side):
+        origin = Origin(part, source.text[:_SHOWN])
         origins = found.setdefault(condition, [])
         if origin not in origins:
             origins.append(origin)
     if found:
         action, origin = _action(side)
-        found.setdefault(Condition("action", "response", "is", action), []).append(origin)
-    return _limited({condition: tuple(found[condition]) for condition in sorted(found)})
+        found.setdefault(action, []).append(origin)
+    kept, first_cut = _limited(sorted(found))
+    return {condition: tuple(found[condition if condition in found else first_cut]) for condition in kept}
 
 
-def _records(side: Texts) -> Iterator[tuple[Condition, Origin]]:
+def _records(side: Texts) -> list[_Record]:
+    """Return all records but the action, repeats included."""
+    found: list[_Record] = []
     for part, reading in (("query", side.query), ("context", side.context)):
         for field in reading.fields:
-            origin = Origin(part, field.text[:_SHOWN])
             record = field.record
             if record.value:
                 category = "dialogue" if record.category == UNKNOWN and reading.tells_dialogue else record.category
-                yield Condition(category, record.subject, record.relation, record.value), origin
+                found.append((Condition(category, record.subject, record.relation, record.value), part, field))
             if field.sentence is not None:
-                yield from ((condition, origin) for condition in _said(field.sentence))
+                found += [(condition, part, field) for condition in _said(field.sentence)]
         for sentence in reading.sentences:
-            origin = Origin(part, sentence.text[:_SHOWN])
-            yield from ((condition, origin) for condition in _said(sentence))
+            found += [(condition, part, sentence) for condition in _said(sentence)]
             if part == "context":
-                yield from ((gist, origin) for gist in _gist(sentence))
-    yield from _asked(side.query)
+                found += [(gist, part, sentence) for gist in _gist(sentence)]
+    found += _asked(side.query)
     if side.response is not None:
-        yield from _response_records(side.response)
+        found += _response_records(side.response)
+    return found
 
 
-def _response_records(response: Reading) -> Iterator[tuple[Condition, Origin]]:
+def _response_records(response: Reading) -> list[_Record]:
     """Return the states a response asserts. What else it says is its content, not a requirement on the next request."""
+    found: list[_Record] = []
     for sentence in response.all_sentences:
-        if not sentence.question and not sentence.conditional:
-            for state in sentence.states:
-                yield _state_record(state), Origin("response", sentence.text[:_SHOWN])
+        if sentence.states and not sentence.question and not sentence.conditional:
+            found += [(_state_record(state), "response", sentence) for state in sentence.states]
     if is_failed(response):
-        last = response.sentences[-1].text
-        yield Condition("tool", "response", "outcome", "failed"), Origin("response", last[:_SHOWN])
+        found.append((Condition("tool", "response", "outcome", "failed"), "response", response.sentences[-1]))
+    return found
 
 
-def _said(sentence: Sentence) -> Iterator[Condition]:
+def _said(sentence: Sentence) -> list[Condition]:
     """Return the typed values, names, actors and states of a sentence; a question or an "if" asserts no state."""
-    for typed in sentence.typed:
-        yield Condition(typed_category(typed.type), typed.type, "is", typed.value)
-    for spelled in sentence.spelled_numbers:
-        yield Condition("fact", "number", "is", spelled)
-    for name in sentence.names:
-        yield Condition("subject", "name", "is", name)
+    found = [Condition(typed_category(typed.type), typed.type, "is", typed.value) for typed in sentence.typed]
+    found += [Condition("fact", "number", "is", spelled) for spelled in sentence.spelled_numbers]
+    found += [Condition("subject", "name", "is", name) for name in sentence.names]
     for relation, value in sentence.principals:
-        yield Condition("auth" if relation in ("tenant", "role") else "subject", relation, "is", value)
+        found.append(Condition("auth" if relation in ("tenant", "role") else "subject", relation, "is", value))
     if not sentence.question and not sentence.conditional:
-        for state in sentence.states:
-            yield _state_record(state)
+        found += map(_state_record, sentence.states)
+    return found
 
 
 def _state_record(state: State) -> Condition:
     return Condition(state.category, state.resource, state.relation, state.value)
 
 
-def _gist(sentence: Sentence) -> Iterator[Condition]:
+def _gist(sentence: Sentence) -> list[Condition]:
     """Return what a sentence of a context says in its content words, or in all words where it has no others."""
     words = list(sentence.content or sentence.words)
-    if words:
-        yield Condition("fact", words[0], "says", bounded(words[1:] or words))
+    return [Condition("fact", words[0], "says", bounded(words[1:] or words))] if words else []
 
 
-def _asked(query: Reading) -> Iterator[tuple[Condition, Origin]]:
+def _asked(query: Reading) -> list[_Record]:
     """Return what a request asks, sentence by sentence.
 
     Of three sentences and more, what comes before the last is one record, questions apart: instructions that
     every request repeats would otherwise outweigh the one thing that differs.
     """
+    found: list[_Record] = []
     said = [sentence for sentence in query.sentences if sentence.content] or list(query.sentences)
     plain = [sentence for sentence in said if not sentence.question]
     preamble = plain[:-1] if len(plain) > 2 else []
     words = [word for sentence in preamble for word in sentence.content]
     if words:
-        yield Condition("fact", "preamble", "says", bounded(words)), Origin("query", preamble[0].text[:_SHOWN])
+        found.append((Condition("fact", "preamble", "says", bounded(words)), "query", preamble[0]))
     for sentence in said[-_MAX_ASKED:]:
         asked = list(sentence.content or sentence.words)
         if asked and sentence not in preamble:
             rest = (asked[1:] or asked) + ([sentence.asked_with] if sentence.asked_with else [])
-            yield Condition("fact", asked[0], "asks", bounded(rest)), Origin("query", sentence.text[:_SHOWN])
+            found.append((Condition("fact", asked[0], "asks", bounded(rest)), "query", sentence))
+    return found
 
 
-def _action(side: Texts) -> tuple[str, Origin]:
+def _action(side: Texts) -> tuple[Condition, Origin]:
     """Return the action of a cached response, or the one a request calls for."""
     if side.response is None:
-        return side.required, Origin("context" if side.required != ANSWER else "query", side.required)
-    # A question for confirmation that nothing called for is how the answer was worded.
-    asked_anyway = side.given == CONFIRM and side.required != CONFIRM
-    passage = side.response.all_sentences[0].text if side.response.all_sentences else ""
-    return ANSWER if asked_anyway else side.given, Origin("response", passage[:_SHOWN])
+        action, part, passage = side.required, "context" if side.required != ANSWER else "query", side.required
+    else:
+        # A question for confirmation that nothing called for is how the answer was worded.
+        asked_anyway = side.given == CONFIRM and side.required != CONFIRM
+        action, part = ANSWER if asked_anyway else side.given, "response"
+        passage = side.response.all_sentences[0].text if side.response.all_sentences else ""
+    return Condition("action", "response", "is", action), Origin(part, passage[:_SHOWN])
 
 
-def _limited(found: Origins) -> Origins:
+def _limited(found: Sequence[Condition]) -> tuple[tuple[Condition, ...], Condition]:
+    """Return the conditions to keep, sorted, and the first that a checksum stands for (where there is none: any)."""
     if len(found) <= MAX_CONDITIONS:
-        return found
+        return tuple(found), Condition("", "", "", "")
     ranked = sorted(found, key=lambda condition: condition.category not in HIGH_RISK)
     kept, rest = ranked[: MAX_CONDITIONS - 1], ranked[MAX_CONDITIONS - 1 :]
     checksum = zlib.crc32("\n".join(" ".join(condition) for condition in rest).encode("utf-8", "surrogatepass"))
     remainder = Condition("fact", "remainder", "is", f"rest-{checksum:08x}")
-    limited = {condition: found[condition] for condition in kept} | {remainder: found[rest[0]]}
-    return {condition: limited[condition] for condition in sorted(limited)}
+    return tuple(sorted([*kept, remainder])), rest[0]

@@ -89,6 +89,9 @@ def detect_conflicts(
 
 def conflicts_of(evidence: Evidence) -> Conflicts:
     """Apply all rules."""
-    fired = tuple(Fired(rule.level, rule.name, *found) for rule in RULES for found in rule.find(evidence))
+    fired = []
+    for level, name, find in RULES:
+        for found in find(evidence):
+            fired.append(Fired(level, name, *found))
     levels = {found.level for found in fired}
-    return Conflicts("rule" in levels, "ctx" in levels, "own" in levels, fired)
+    return Conflicts("rule" in levels, "ctx" in levels, "own" in levels, tuple(fired))

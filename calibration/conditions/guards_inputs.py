@@ -21,13 +21,14 @@ def state_flip(evidence: Evidence) -> Clashes:
     return [
         flip
         for before, now in evidence.layers
-        if before.states and now.states
         for flip in _flips(before.states, now.states, before.states.keys() - _OTHERS)
     ]
 
 
 def _flips(before: Mapping[str, Values], now: Mapping[str, Values], names: frozenset[str] | set[str]) -> list[Clash]:
     """Return the values of the given names that both sides have and that share nothing."""
+    if not before or not now:
+        return []
     return [
         clash(before[name], now[name])
         for name in sorted(names & before.keys() & now.keys())
@@ -51,6 +52,8 @@ def other_date(evidence: Evidence) -> Clashes:
     for kind in ("date", "clock"):
         ours, theirs = _times(query, kind), _times(new_query, kind)
         old, new = _times(context, kind), _times(new_context, kind)
+        if not (ours or old) or not (theirs or new):
+            continue
         for before, now in ((ours, theirs), (old, new), (ours | old, theirs | new)):
             if before and now and not any(agree(kind, a, b) for a in before for b in now):
                 found.append(clash(before, now))
@@ -83,5 +86,5 @@ def other_outcome(evidence: Evidence) -> Clashes:
     return found
 
 
-def _tool_turns(context: Reading) -> set[str]:
-    return {part for found in context.fields for part in found.field.path if part in _TOOL_TURN}
+def _tool_turns(context: Reading) -> Values:
+    return _TOOL_TURN & context.keys

@@ -89,6 +89,8 @@ def replaced_words(evidence: Evidence) -> Clashes:
     """
     found = []
     for before, now in evidence.layers:
+        if not before.all_sentences or not now.all_sentences:
+            continue
         same = {sentence.text for sentence in before.all_sentences} & {sentence.text for sentence in now.all_sentences}
         old, new = (
             [sentence for sentence in side.all_sentences[:_MAX_SENTENCES] if sentence.text not in same]

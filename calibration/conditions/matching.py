@@ -117,32 +117,47 @@ def _supports(cache: Sequence[Sequence[Sparse]], request: Sequence[Sequence[Spar
 
     Each pair has columns of its own, so that the product is block-diagonal; only columns of the request are kept.
     """
-    their_keys, their_values, their_row = _flattened(request)
-    columns, their_column = np.unique(their_keys, return_inverse=True)
-    our_keys, our_values, our_row = _flattened(cache)
-    at = np.minimum(np.searchsorted(columns, our_keys), max(len(columns) - 1, 0))
-    kept = columns[at] == our_keys if len(columns) else np.zeros(len(our_keys), bool)
-    n_ours, n_theirs = sum(map(len, cache)), sum(map(len, request))
-    ours = csr_matrix((our_values[kept], (our_row[kept], at[kept])), shape=(n_ours, len(columns)))
-    theirs = csr_matrix((their_values, (their_column, their_row)), shape=(len(columns), n_theirs))
-    product = (ours @ theirs).tocoo()
-    scores = np.clip(product.data.round(_DECIMALS), 0, 1)
-    order = np.lexsort((product.col, -scores, product.row))
-    row, scores, column = product.row[order], scores[order], product.col[order]
-    counts = np.bincount(row, minlength=n_ours)
-    first = np.cumsum(counts) - counts
-    m1, m2, best = np.zeros(n_ours), np.zeros(n_ours), np.full(n_ours, -1)
-    some, several = counts >= 1, counts >= 2
-    m1[some], m2[several] = scores[first[some]], scores[first[several] + 1]
-    best[some] = np.where(m1[some] > 0, column[first[some]], -1)
+    their_keys, their_values, their_stops = _flattened(request)
+    columns, their_at = np.unique(their_keys, return_inverse=True)
+    keys, values, stops = _flattened(cache)
+    at = np.searchsorted(columns, keys)
+    kept = np.append(columns, -1)[at] == keys
+    ours = _rows(values[kept], at[kept], np.concatenate([[0], np.cumsum(kept)])[stops], len(columns))
+    theirs = _rows(their_values, their_at, their_stops, len(columns))
+    product = ours @ theirs.T
+    return _two_best(np.clip(product.data.round(_DECIMALS), 0, 1), product.indices, product.indptr)
+
+
+def _two_best(scores: NDArray[np.float64], column: NDArray[np.int32], stops: NDArray[np.int32]) -> _Supports:
+    """Return the two highest of each row's scores, and the first column with the highest; what is absent scores 0."""
+    counts = np.diff(stops)
+    m1, m2, best = np.zeros(len(counts)), np.zeros(len(counts)), np.full(len(counts), -1)
+    some = np.flatnonzero(counts)
+    if some.size:
+        first = stops[some]
+        highest = np.maximum.reduceat(scores, first)
+        is_highest = scores == np.repeat(highest, counts[some])
+        lower = np.maximum.reduceat(np.where(is_highest, 0, scores), first)
+        m1[some] = highest
+        m2[some] = np.where(np.add.reduceat(is_highest, first, dtype=np.intp) > 1, highest, lower)
+        leftmost = np.minimum.reduceat(np.where(is_highest, column, column.max()), first)
+        best[some] = np.where(highest > 0, leftmost, -1)
     return _Supports(m1, m2, best)
 
 
-def _flattened(sides: Sequence[Sequence[Sparse]]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return, for every entry of every vector, its place moved to its pair's columns, its value and its row."""
+def _rows(values: NDArray[np.float64], at: NDArray[np.intp], stops: NDArray[np.intp], width: int) -> csr_matrix:
+    return csr_matrix((values, at, stops), shape=(len(stops) - 1, width))
+
+
+def _flattened(sides: Sequence[Sequence[Sparse]]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.intp]]:
+    """Return place and value of every entry of every vector, and where each vector begins and the last one ends.
+
+    Places are moved to columns of their pair.
+    """
     rows = [vector for side in sides for vector in side]
-    lengths = np.array([len(vector.places) for vector in rows], dtype=np.int64)
-    pair = np.repeat(np.arange(len(sides), dtype=np.int64), [len(side) for side in sides])
-    places = np.concatenate([vector.places for vector in rows]).astype(np.int64)
-    keys = places + np.repeat(pair, lengths) * N_FEATURES
-    return keys, np.concatenate([vector.values for vector in rows]), np.repeat(np.arange(len(rows)), lengths)
+    lengths = [len(places) for places, _ in rows]
+    stops = np.concatenate([[0], np.cumsum(lengths, dtype=np.intp)])
+    places = np.concatenate([places for places, _ in rows], dtype=np.int64)
+    ends = stops[np.cumsum([len(side) for side in sides])]
+    places += np.repeat(np.arange(len(sides)) * N_FEATURES, np.diff(ends, prepend=0))
+    return places, np.concatenate([values for _, values in rows]), stops

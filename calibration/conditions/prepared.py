@@ -4,6 +4,7 @@ The conditions of an entry can be found when it is stored; those of a request mu
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cachemend.calibration.conditions.evidence import compare
 from cachemend.calibration.conditions.extracting import Condition, Texts, conditions_of, read_side
@@ -30,6 +31,14 @@ class PreparedEntry:
     lexicon: Lexicon
 
 
+class ReadRequest(NamedTuple):
+    """The other side: a request with its context, read; its facts, sorted; and the vector of each."""
+
+    texts: Texts
+    facts: tuple[Condition, ...]
+    vectors: tuple[Sparse, ...]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestScore:
     """Signals of one request against one entry.
@@ -52,19 +61,30 @@ def prepare_entry(query: str, response: str, context: str, *, lexicon: Lexicon |
     """Read a cached entry, find its conditions and make their vectors."""
     words = lexicon or load_lexicon()
     texts = read_side(query, context, response, lexicon=words)
-    conditions = tuple(conditions_of(texts))
+    conditions = conditions_of(texts)
     return PreparedEntry(texts=texts, conditions=conditions, vectors=tuple(vectors(conditions)), lexicon=words)
+
+
+def read_request(query: str, context: str, lexicon: Lexicon) -> ReadRequest:
+    """Read a request, find its facts and make their vectors."""
+    texts = read_side(query, context, lexicon=lexicon)
+    facts = conditions_of(texts)
+    return ReadRequest(texts, facts, tuple(vectors(facts)))
+
+
+def contradictions(entry: PreparedEntry, request: ReadRequest) -> Conflicts:
+    """Look for contradictions between an entry and a request that was read by the same lexicon."""
+    return conflicts_of(compare(entry.texts, request.texts, entry.conditions, request.facts, entry.lexicon))
 
 
 def score_request(entry: PreparedEntry, query: str, context: str) -> RequestScore:
     """Find a request's facts, match them with an entry's conditions and look for contradictions."""
-    request = read_side(query, context, lexicon=entry.lexicon)
-    facts = tuple(conditions_of(request))
-    mismatch = match_vectors([entry.vectors], [vectors(facts)])
+    request = read_request(query, context, entry.lexicon)
+    mismatch = match_vectors([entry.vectors], [request.vectors])
     return RequestScore(
         d_match=float(mismatch.d_match[0]),
         u_match=float(mismatch.u_match[0]),
-        conflicts=conflicts_of(compare(entry.texts, request, entry.conditions, facts, entry.lexicon)),
+        conflicts=contradictions(entry, request),
         n_cache=len(entry.conditions),
-        n_request=len(facts),
+        n_request=len(request.facts),
     )

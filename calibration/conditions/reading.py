@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cachemend.calibration.conditions.cues import Cue
 from cachemend.calibration.conditions.fields import FieldRecord, read_field
 from cachemend.calibration.conditions.lexicon import Lexicon
-from cachemend.calibration.conditions.sentences import Sentence, State, read_sentence
+from cachemend.calibration.conditions.sentences import Sentence, read_sentence
 from cachemend.calibration.conditions.structure import Field, split_text
 
 _REMEMBERED = 1024
@@ -37,10 +37,11 @@ class Reading(NamedTuple):
         fields: its fields, in order.
         sentences: its sentences, in order.
         all_sentences: the same and the values of fields that read like one.
+        keys: all parts of its fields' paths.
         tells_dialogue: whether a field names a service or intent, so that its unknown fields are slots.
         words: all words, values of fields included.
         states: values by kind of state, those of questions and conditions included.
-        asserted: states of its fields and of sentences that are no question and no condition.
+        asserted: kind and value of the states of its fields, and of sentences that are no question and no condition.
         typed: typed values, by type.
         cues: what its other phrases stand for.
         principals: who acts according to its sentences, by relation.
@@ -52,10 +53,11 @@ class Reading(NamedTuple):
     fields: tuple[ReadField, ...]
     sentences: tuple[Sentence, ...]
     all_sentences: tuple[Sentence, ...]
+    keys: Values
     tells_dialogue: bool
     words: Values
     states: Mapping[str, Values]
-    asserted: frozenset[State]
+    asserted: frozenset[tuple[str, str]]
     typed: Mapping[str, Values]
     cues: frozenset[Cue]
     principals: Mapping[str, Values]
@@ -88,24 +90,38 @@ def _read(text: str, lexicon: Lexicon, any_key: bool) -> Reading:
             sentence = read_sentence(unit.value, lexicon) if long else None
             fields.append(ReadField(unit, read_field(unit, lexicon), sentence))
     said = [*sentences, *(field.sentence for field in fields if field.sentence is not None)]
-    held = [field.record.state for field in fields if field.record.state is not None]
-    asserted = [state for one in said if not (one.question or one.conditional) for state in one.states]
+    words: set[str] = set()
+    keys: set[str] = set()
+    states: set[tuple[str, str]] = set()
+    asserted: set[tuple[str, str]] = set()
+    typed: set[tuple[str, str]] = set()
+    for one in said:
+        words.update(one.words)
+        typed.update((found.type, found.value) for found in one.typed)
+        if one.states:
+            held = {(state.kind, state.value) for state in one.states}
+            states |= held
+            if not (one.question or one.conditional):
+                asserted |= held
+    for field in fields:
+        record = field.record
+        keys.update(field.field.path)
+        words.update(record.value.split())
+        if record.typed:
+            typed.add((record.typed, record.value))
+        if record.state is not None:
+            states.add((record.state.kind, record.state.value))
+            asserted.add((record.state.kind, record.state.value))
     return Reading(
         fields=tuple(fields),
         sentences=tuple(sentences),
         all_sentences=tuple(said),
-        tells_dialogue=any(part in lexicon.words["dialogue_markers"] for found in fields for part in found.field.path),
-        words=frozenset().union(*(one.words for one in said), *(found.record.value.split() for found in fields)),
-        states=_grouped(
-            (state.kind, state.value) for state in (*held, *(state for one in said for state in one.states))
-        ),
-        asserted=frozenset((*held, *asserted)),
-        typed=_grouped(
-            (
-                *((typed.type, typed.value) for one in said for typed in one.typed),
-                *((found.record.typed, found.record.value) for found in fields if found.record.typed),
-            )
-        ),
+        keys=frozenset(keys),
+        tells_dialogue=not keys.isdisjoint(lexicon.words["dialogue_markers"]),
+        words=frozenset(words),
+        states=_grouped(states),
+        asserted=frozenset(asserted),
+        typed=_grouped(typed),
         cues=frozenset().union(*(one.cues for one in said)),
         principals=_grouped(pair for one in said for pair in one.principals),
         negated=frozenset().union(*(one.negated for one in said)),

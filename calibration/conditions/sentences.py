@@ -96,18 +96,19 @@ def _read(text: str, lexicon: Lexicon) -> Sentence:
     opener = words[0] if words else ""
     question = opener in lexicon.words["question_words"] or opener in lexicon.words["question_openers"]
     content = [i for i, word in enumerate(words) if word not in stopwords and i not in negation_at]
+    content_words = tuple([words[i] for i in content])
     spelled = tuple(sorted({word for word in words if word.isdigit()} - {found.value for found in typed}))
     return Sentence(
         text=text,
         words=tuple(words),
-        content=tuple(words[i] for i in content),
-        bag=tuple(sorted(words[i] for i in content)),
+        content=content_words,
+        bag=tuple(sorted(content_words)),
         typed=tuple(typed),
         names=_names(raw, words, lexicon),
         states=_states(hits, lexicon),
-        cues=frozenset(hit.cue for hit in hits if hit.cue.kind not in _NO_CUES),
-        negated=frozenset(stem(words[i]) for i in content if i in negated_at),
-        plain=frozenset(stem(words[i]) for i in content if i not in negated_at),
+        cues=frozenset([hit.cue for hit in hits if hit.cue.kind not in _NO_CUES]),
+        negated=frozenset([stem(words[i]) for i in content if i in negated_at]),
+        plain=frozenset([stem(words[i]) for i in content if i not in negated_at]),
         principals=_principals(words, hits, lexicon),
         spelled_numbers=spelled,
         quantities=frozenset((*spelled, *(found.value for found in typed if found.type in QUANTITY_TYPES))),

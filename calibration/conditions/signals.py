@@ -1,19 +1,26 @@
 """Signals of many candidates at once."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cachemend.calibration.candidate import Candidate
-from cachemend.calibration.conditions.evidence import compare
-from cachemend.calibration.conditions.extracting import conditions_of, read_side
-from cachemend.calibration.conditions.guards import Conflicts, conflicts_of
+from cachemend.calibration.conditions.guards import Conflicts
 from cachemend.calibration.conditions.hashing import Sparse
 from cachemend.calibration.conditions.lexicon import Lexicon, load_lexicon
-from cachemend.calibration.conditions.matching import match_vectors, vectors
-from cachemend.calibration.conditions.prepared import PreparedEntry, prepare_entry
+from cachemend.calibration.conditions.matching import match_vectors
+from cachemend.calibration.conditions.prepared import (
+    PreparedEntry,
+    ReadRequest,
+    contradictions,
+    prepare_entry,
+    read_request,
+)
+
+_REMEMBERED = 1024
 
 
 class CandidateSignals(NamedTuple):
@@ -43,28 +50,32 @@ class CandidateSignals(NamedTuple):
 def candidate_signals(candidates: Sequence[Candidate], *, lexicon: Lexicon | None = None) -> CandidateSignals:
     """Find and match the conditions of every candidate and look for contradictions.
 
-    An entry that several candidates in a row share is prepared once.
+    An entry or a request that several candidates share is read once, if no thousand others came between.
 
     Raises:
         TypeError: an item that is no `Candidate`, such as a labelled pair; give its `candidate`.
     """
     words = lexicon or load_lexicon()
-    entry: PreparedEntry | None = None
-    of_entry: tuple[str, str, str] | None = None
+
+    @lru_cache(maxsize=_REMEMBERED)
+    def entry_of(query: str, response: str, context: str) -> PreparedEntry:
+        return prepare_entry(query, response, context, lexicon=words)
+
+    @lru_cache(maxsize=_REMEMBERED)
+    def request_of(query: str, context: str) -> ReadRequest:
+        return read_request(query, context, words)
+
     ours: list[Sequence[Sparse]] = []
     theirs: list[Sequence[Sparse]] = []
     conflicts: list[Conflicts] = []
     for candidate in candidates:
         if type(candidate) is not Candidate:
             raise TypeError(f"a {type(candidate).__name__} may say more than the texts; give its Candidate")
-        key = (candidate.q_cache, candidate.r_cache, candidate.context_cache)
-        if entry is None or key != of_entry:
-            entry, of_entry = prepare_entry(*key, lexicon=words), key
-        request = read_side(candidate.q_probe, candidate.context_probe, lexicon=words)
-        facts = tuple(conditions_of(request))
-        conflicts.append(conflicts_of(compare(entry.texts, request, entry.conditions, facts, words)))
+        entry = entry_of(candidate.q_cache, candidate.r_cache, candidate.context_cache)
+        request = request_of(candidate.q_probe, candidate.context_probe)
+        conflicts.append(contradictions(entry, request))
         ours.append(entry.vectors)
-        theirs.append(vectors(facts))
+        theirs.append(request.vectors)
     mismatch = match_vectors(ours, theirs)
     flags = np.array([found[:3] for found in conflicts], dtype=bool).reshape(-1, 3)
     h_rule, h_ctx, h_own = flags.T

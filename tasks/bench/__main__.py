@@ -1,22 +1,24 @@
-"""Run every benchmark on the embedded model, on an otherwise idle machine. Exits 1 when a target is missed."""
+"""Run every benchmark, most on the embedded model, on an otherwise idle machine. Exits 1 when a target is missed."""
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from cachemend.repair_core import load_model
+from cachemend.repair_core import LoadedModel, load_model
 from cachemend.repair_core.errors import nearest
 from cachemend.tasks.bench.attention import bench_attention
 from cachemend.tasks.bench.edits import bench_edits
 from cachemend.tasks.bench.estimate import bench_estimate
 from cachemend.tasks.bench.executors import bench_executors
 from cachemend.tasks.bench.memory import bench_memory
+from cachemend.tasks.bench.routing import bench_routing
 from cachemend.tasks.bench.selection import bench_selection
 from cachemend.tasks.bench.sharing import bench_sharing
+from cachemend.tasks.bench.target import Target
 
-SECTIONS = {
+SECTIONS: Mapping[str, Callable[[LoadedModel], list[Target]]] = {
     "executors": bench_executors,
     "attention": bench_attention,
     "selection": bench_selection,
@@ -24,6 +26,7 @@ SECTIONS = {
     "estimate": bench_estimate,
     "memory": bench_memory,
     "sharing": bench_sharing,
+    "routing": lambda _: bench_routing(),  # needs no model
 }
 
 

@@ -15,7 +15,7 @@ from oracles.routing_policy import NO_DIRECT, NO_VERIFY, Candidate, Policy
 
 QUICK = settings(max_examples=30, deadline=None)
 _SEARCH = settings(
-    max_examples=250,
+    max_examples=600,
     deadline=None,
     derandomize=True,
     database=None,
