@@ -88,7 +88,7 @@ def _calibrate(
     policy = ReusePolicy(
         lexicon_version=lexicon.version,
         lexicon_digest=lexicon.digest,
-        encoder=encoder.name,
+        encoder=encoder.identity,
         alpha=options.alpha,
         budget=options.budget,
         thresholds=chosen.thresholds,
@@ -107,7 +107,7 @@ def _calibrate(
         "action": action_names(route(parts.scores, chosen.thresholds)),
     }
     print(f"scores: {write_scores(options.folder, ids, scores)}")
-    print_use(write_policy(options.folder, policy), encoder.name)
+    print_use(write_policy(options.folder, policy), encoder.identity)
 
 
 def _choose(parts: Parts, options: CalibrateOptions) -> Chosen:

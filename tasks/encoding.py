@@ -40,15 +40,22 @@ class Encoder:
     model: nn.Module
     tokenizer: PreTrainedTokenizerBase
 
+    @property
+    def identity(self) -> str:
+        """Name and fingerprint: two encoders that share a name, such as two folders, differ in it."""
+        return f"{self.name} {self.fingerprint[:16]}"
+
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one vector of length 1 per text, shape ``[n, 384]``.
 
-        Equal texts are encoded once. A text without words has a vector too, that of the two tokens which frame every
+        Equal texts are encoded once. What is no Unicode (half of a surrogate pair, as client JSON can hold) is read as
+        a question mark. A text without words has a vector too, that of the two tokens which frame every
         text; two such texts have cosine 1.
 
         Raises:
             MemoryError: not even one text fits memory.
         """
+        texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         distinct = list(dict.fromkeys(texts))
         width = int(self.model.config.hidden_size)  # type: ignore[union-attr, arg-type]
         if not distinct:

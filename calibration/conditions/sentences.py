@@ -10,6 +10,7 @@ from cachemend.calibration.conditions.normal import stem, words_of
 from cachemend.calibration.conditions.typed_values import QUANTITY_TYPES, Typed, find_typed
 
 _REACH = 3  # words a negation reaches: back from a state, and content words forward from the negation
+_MOST_CUES = 256  # of one sentence: each looks at all others
 _REMEMBERED = 8192
 _LONGEST_REMEMBERED = 512
 _NOT_NAMES = frozenset({"i", "i'm", "i'd", "i've", "i'll", "ok", "okay", "am", "pm", "mr", "mrs", "ms", "dr"})
@@ -94,7 +95,11 @@ def _read(text: str, lexicon: Lexicon) -> Sentence:
     stopwords = lexicon.words["stopwords"]
     negated_at, negation_at = _negated(words, hits, stopwords)
     opener = words[0] if words else ""
-    question = opener in lexicon.words["question_words"] or opener in lexicon.words["question_openers"]
+    # "Do not ..." forbids; it asks only with a question mark.
+    forbids = words[1:2] == ["not"]
+    question = not forbids and (
+        opener in lexicon.words["question_words"] or opener in lexicon.words["question_openers"]
+    )
     content = [i for i, word in enumerate(words) if word not in stopwords and i not in negation_at]
     content_words = tuple([words[i] for i in content])
     spelled = tuple(sorted({word for word in words if word.isdigit()} - {found.value for found in typed}))
@@ -161,6 +166,7 @@ def _negated(words: Sequence[str], hits: Sequence[Hit], stopwords: frozenset[str
 
 def _states(hits: Sequence[Hit], lexicon: Lexicon) -> tuple[State, ...]:
     """Return the states reported; a negated one is its opposite, or nothing where it has none."""
+    hits = hits[:_MOST_CUES]
     resources = [hit for hit in hits if hit.cue.kind == "resource"]
     negations = [hit for hit in hits if hit.cue.kind == "negation"]
     covered: set[int] = set()

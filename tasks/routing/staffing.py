@@ -35,14 +35,14 @@ class EncodingWorker:
         self._name = name
         self._encoder: Encoder | None = None
 
-    def load(self) -> tuple[str, str]:
-        """Load the encoder, once; its name and fingerprint.
+    def load(self) -> str:
+        """Load the encoder, once; its identity.
 
         Raises:
             InputError: it cannot be loaded.
         """
         self._encoder = load_encoder(self._name)
-        return self._encoder.name, self._encoder.fingerprint
+        return self._encoder.identity
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """As `Encoder.encode`."""
@@ -100,7 +100,7 @@ def staff(
         # It asks for no core: it works while the model waits, and a small cluster has none to spare.
         actor = ray.remote(EncodingWorker).options(num_cpus=0).remote(encoder)
         stack.callback(ray.kill, actor)
-        name, fingerprint = _get(actor.load.remote())
+        identity = _get(actor.load.remote())
         local: ModelActors | None = None
         if spec is not None and size is not None:
             local = stack.enter_context(ModelActors(spec, size))
@@ -114,7 +114,7 @@ def staff(
             likelihoods=None if asked is None else asked.likelihoods,
         )
         yield RouteStaff(
-            instruments, f"{name} {fingerprint[:16]}", "none" if verifier is None else verifier.fingerprint
+            instruments, identity, "none" if verifier is None else verifier.fingerprint
         )
 
 

@@ -5,6 +5,7 @@ import pytest
 from cachemend.calibration.candidate import Candidate
 from cachemend.calibration.conditions.extracting import extract_conditions
 from cachemend.calibration.conditions.guards import RULES, Conflicts, detect_conflicts
+from cachemend.calibration.conditions.signals import candidate_signals
 
 
 def conflicts(
@@ -229,3 +230,11 @@ def test_levels_are_kept_apart() -> None:
     assert conflicts("A table for 3 people", "A table for 5 people")[:3] == (False, False, True)
     assert conflicts(ASK, old="encoder: a", new="encoder: b")[:3] == (True, False, False)
     assert conflicts(ASK, "Actually, where is my parcel?")[:3] == (False, True, False)
+
+
+@pytest.mark.parametrize("rule", ["Do not use any tools.", "Don't use any tools.", "Do not share this report."])
+def test_a_sentence_that_forbids_is_no_question(rule: str) -> None:
+    same = {"q_cache": "Summarise the report.", "r_cache": "It says that sales rose.", "context_cache": ""}
+    candidate = Candidate(**same, q_probe="Summarise the report.", context_probe=rule)
+    signals = candidate_signals([candidate])
+    assert signals.h_rule[0] or signals.h_ctx[0] or signals.h_own[0]

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 class Remembering(NamedTuple):
     """The real encoder; a text that came before is not encoded again."""
 
-    name: str
+    identity: str
     encode: Callable[[Sequence[str]], NDArray[np.float32]]
 
 
@@ -45,7 +45,7 @@ def encoder() -> Remembering:
         known.update(zip(new, real.encode(new), strict=True))
         return np.stack([known[text] for text in texts])
 
-    return Remembering(real.name, encode)
+    return Remembering(real.identity, encode)
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_a_labelled_log_becomes_a_policy(command: Callable, log: Path, tmp_path:
     assert hits >= 10
     assert policy.thresholds[:3] == rule
     assert policy.thresholds.tau_v == inf
-    assert (policy.alpha, policy.budget, policy.encoder) == (0.025, 0.0, "all-MiniLM-L6-v2")
+    assert (policy.alpha, policy.budget, policy.encoder) == (0.025, 0.0, "all-MiniLM-L6-v2 c020906423b2931f")
     assert (policy.calibration.n, policy.calibration.valid, policy.calibration.calls) == (len(cal), hits, 0)
     dev = [row["label"] for row in rows if row["part"] == "development"]
     blocks = policy.risk_map.blocks
@@ -195,7 +195,7 @@ def test_recorded_verdicts_and_a_budget(command: Callable, log: Path, tmp_path: 
     assert 0 < policy.calibration.calls <= 0.3 * policy.calibration.n
     assert policy.calibration.invalid == 0
     # In the file, `verify` is what would be asked if the budget lasted.
-    router = Router(policy, encoder.encode, encoder=encoder.name, verifier_budget=VerifierBudget(1.0))
+    router = Router(policy, encoder.encode, encoder=encoder.identity, verifier_budget=VerifierBudget(1.0))
     assert routed(router, log) == {row["pair_id"]: row["action"] for row in rows}
     wished = [row["action"] for row in rows if row["part"] == "calibration"].count("verify")
     assert policy.calibration.demand == wished
