@@ -28,10 +28,10 @@ demo: setup
 	$(BIN)/cachemend run erasing-niah --limit 24 --results $(RESULTS)
 
 test: setup
-	$(BIN)/pytest -n 2 -m "not slow and not gpu"
+	$(BIN)/pytest -m "not slow and not gpu"
 
 test-all: setup
-	HYPOTHESIS_PROFILE=random $(BIN)/pytest -n 2 -m "not gpu"
+	HYPOTHESIS_PROFILE=random $(BIN)/pytest -m "not gpu"
 
 lint: $(READY)
 	$(BIN)/ruff check .
