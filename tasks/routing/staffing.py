@@ -113,9 +113,7 @@ def staff(
             query_filter=None if asked is None else StoredVerdicts(_Asking(asked, QUERY_PAIR), results),
             likelihoods=None if asked is None else asked.likelihoods,
         )
-        yield RouteStaff(
-            instruments, identity, "none" if verifier is None else verifier.fingerprint
-        )
+        yield RouteStaff(instruments, identity, "none" if verifier is None else verifier.fingerprint)
 
 
 def _verifier(choice: VerifierChoice, local: ModelActors | None) -> VerdictSource | None:
