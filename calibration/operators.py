@@ -1,27 +1,11 @@
-"""Transplant beside recomputation (edit paper, "Transplant Recoverability Does Not Imply Recompute Repairability")."""
+"""Where causal effects lie (edit paper, "Transplant Recoverability Does Not Imply Recompute Repairability")."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cachemend.calibration.contrasts import Contrast, contrast
-from cachemend.calibration.intervals import Interval, bootstrap_mean, finite_values, wilson_interval
-
-
-class OperatorGap(NamedTuple):
-    """Both operators on identical position sets.
-
-    Attributes:
-        recompute, transplant: mean of each with its 95 % percentile bootstrap interval.
-        contrast: recompute minus transplant, item by item.
-        worse: share of items where recomputation recovers less, with Wilson's interval.
-    """
-
-    recompute: Interval
-    transplant: Interval
-    contrast: Contrast
-    worse: Interval
+from cachemend.calibration.intervals import finite_values
 
 
 class EffectMass(NamedTuple):
@@ -46,25 +30,6 @@ class Depth(NamedTuple):
     median: float
     upper_quartile: float
     deepest: int
-
-
-def operator_gap(recompute: ArrayLike, transplant: ArrayLike) -> OperatorGap:
-    """Compare recomputing with transplanting the same positions.
-
-    Args:
-        recompute, transplant: margin recovery of each item, shape ``[n]``.
-
-    Raises:
-        ValueError: no items, lengths that differ, or a value that is not finite.
-    """
-    fresh, moved = finite_values("recompute", recompute), finite_values("transplant", transplant)
-    paired = contrast(fresh, moved)
-    return OperatorGap(
-        recompute=bootstrap_mean(np.sort(fresh)),
-        transplant=bootstrap_mean(np.sort(moved)),
-        contrast=paired,
-        worse=wilson_interval(int((fresh < moved).sum()), paired.n),
-    )
 
 
 def effect_mass(

@@ -6,10 +6,7 @@ that none of these words stands in the background. Those of one roster have the 
 model's tokenizer; where another tokenizer parts two of them differently, the builder drops the pair.
 """
 
-from collections.abc import Sequence
-
 from cachemend.datasets.edit_family import Family
-from cachemend.repair_core.errors import InputError, nearest
 
 _SUBJECTS: tuple[str, ...] = (
     "Orvane",
@@ -135,15 +132,3 @@ CUP = _family(
 )
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (DOG, HORSE, BOAT, TEAM, CUP)}
-
-
-def families_named(names: Sequence[str]) -> tuple[Family, ...]:
-    """Return the families of these names, in their order.
-
-    Raises:
-        InputError: an unknown name.
-    """
-    for name in names:
-        if name not in FAMILIES:
-            raise InputError(f"family {name!r} is unknown; {nearest(name, FAMILIES)}")
-    return tuple(FAMILIES[name] for name in names)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cachemend.calibration.operators import depth, effect_mass
 from cachemend.repair_core.context import StaleContext
 from cachemend.repair_core.intervals import Positions
 from cachemend.repair_core.policies import Choice, Truth, choose, diagnose, get_policy
@@ -66,15 +67,14 @@ class Chooser:
     def _effects(self, policy: str, chosen: Positions) -> dict[str, float | None]:
         """Where the positive causal effects are, and how deep the attention ranking holds the oracle's positions."""
         pool = self.context.pool
-        effects = np.maximum(self._effect_of_each(policy), 0.0)
-        total = effects.sum()
-        carrier = (pool >= self.truth.carrier.start) & (pool < self.truth.carrier.stop)
-        ranks = np.empty(pool.size, dtype=np.int64)
-        ranks[np.argsort(-self.context.query_attention.mean[pool], kind="stable")] = np.arange(pool.size)
+        carrier = (self.truth.carrier.start, self.truth.carrier.stop)
+        mass = effect_mass(self._effect_of_each(policy), pool, carrier, (0, self.block_stop))
+        ranking = pool[np.argsort(-self.context.query_attention.mean[pool], kind="stable")]
         return {
-            "effect_in_carrier": float(effects[carrier].sum() / total) if total > 0 else None,
-            "effect_in_block": float(effects[pool < self.block_stop].sum() / total) if total > 0 else None,
-            "oracle_depth": float(np.median(ranks[np.searchsorted(pool, chosen)])) if chosen.size else None,
+            "effect_in_carrier": mass.carrier if mass.total else None,
+            "effect_in_block": mass.block if mass.total else None,
+            # Positions ranked before it: 0 for the first.
+            "oracle_depth": depth(ranking, chosen).median - 1 if chosen.size else None,
         }
 
     def _effect_of_each(self, policy: str) -> Scores:

@@ -36,14 +36,6 @@ settings.register_profile("random", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests in one process, and all tests of the flows: they share one server and one cluster."""
-    for item in items:
-        name = "flows" if item.path.parent.name == "flows" else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(name))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _clean_up() -> Iterator[None]:
     yield

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cachemend.calibration.errors import CalibrationError
 from cachemend.calibration.ranking import ranking
-from cachemend.calibration.reliability import reliability
+from cachemend.calibration.reliability import equal_width_bins, reliability
 from cachemend.calibration.signal_tables import conflict_table, uncertainty_halves
 from cachemend.calibration.splits import Split
 from cachemend.calibration.verdicts import Verdict
@@ -73,7 +73,7 @@ def map_rows(pool: RoutedPool, splits: Sequence[Split], router: Series, *, own_g
     uncertainty = np.concatenate([part.test_scores.u for part in parts])
     conflict = np.concatenate([part.test_scores.h for part in parts])
     accepted = np.concatenate([served.accepted for served in router.served])
-    found = reliability(predicted, valid, np.minimum((predicted * 10).astype(int), 9))
+    found = reliability(predicted, valid, equal_width_bins(predicted))
     rows: list[dict[str, Any]] = [
         {"kind": "bin", "name": f"K bin {at}", "n": each.n, "predicted": each.predicted, "observed": each.observed}
         for at, each in enumerate(found.bins)

@@ -1,1 +1,1 @@
-"""Sources of verdicts: a local model, an endpoint, a recording; and, for diagnosis only, the labels."""
+"""Sources of verdicts: a local model, an endpoint, a recording."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachemend.datasets.edit_background import load_background
-from cachemend.datasets.edit_families import FAMILIES, families_named
+from cachemend.datasets.edit_families import FAMILIES
 from cachemend.datasets.edit_family import holding_one_another, named_in
 from cachemend.repair_core.errors import InputError
 
@@ -101,13 +101,6 @@ def test_without_notes_there_is_no_irrelevant_condition() -> None:
 def test_too_few_names_for_many_records_is_said() -> None:
     with pytest.raises(InputError, match="aliases holds 10 names, which is too few"):
         DIGITS.draw(1, DIGITS.aliases[1:])
-
-
-def test_families_are_found_by_name() -> None:
-    names = list(FAMILIES)[::-1]
-    assert [family.name for family in families_named(names)] == names
-    with pytest.raises(InputError, match=f"did you mean '{names[0]}'"):
-        families_named([names[0] + "x"])
 
 
 def test_names_are_found_as_words_in_any_case() -> None:

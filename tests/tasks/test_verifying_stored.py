@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from cachemend.calibration.candidate import Candidate
 from cachemend.calibration.verdicts import RESPONSE_VALIDITY, Question, Verdict, candidate_digest
 from cachemend.repair_core.errors import InputError
-from cachemend.tasks.verifying.oracle import LabelOracle
 from cachemend.tasks.verifying.recorded import RecordedVerdicts, write_recorded
 from cachemend.tasks.verifying.source import VerdictSource
 from cachemend.tasks.verifying.stored import StoredVerdicts
@@ -144,15 +142,6 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "verdicts").write_text("in the way")
     with pytest.raises(InputError, match="cannot be written"):
         StoredVerdicts(Asked(all_kinds()), tmp_path).verdicts(CANDIDATES)
-
-
-def test_the_label_oracle_is_no_source() -> None:
-    oracle = LabelOracle()
-    assert oracle.diagnostic_verdicts(np.array([True, False])) == [Verdict.VALID, Verdict.INVALID]
-    assert oracle.diagnostic
-    assert not hasattr(oracle, "verdicts")
-    with pytest.raises(ValueError, match="give booleans"):
-        oracle.diagnostic_verdicts(np.array([1, 0]))
 
 
 def test_equal_texts_have_equal_digests() -> None:
