@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.whole_file import write_whole
 
 
 class Case(Protocol):
@@ -97,18 +96,8 @@ class Cohort:
 
 def write_cohort(cohort: Cohort, path: Path) -> Path:
     """Write a cohort as one JSON file, atomically: readers see the old file or the whole new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     content = {"manifest": cohort.manifest, "cases": [asdict(case) for case in cohort.cases]}
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, json.dumps(content).encode())
     return path
 
 

@@ -2,12 +2,11 @@
 
 import csv
 import io
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.whole_file import write_whole
 
 _MARK = "'"
 # The wide forms are formulas too where the spreadsheet's language is Japanese.
@@ -41,21 +40,8 @@ def write_sheet(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
             raise InputError(f"row {row[0]}: a text holds half of a surrogate pair; repair or drop it") from error
         writer.writerow(row)
     try:
-        _replace(path, buffer.getvalue().encode("utf-8-sig"))
+        write_whole(path, buffer.getvalue().encode("utf-8-sig"))
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"sheet {path} cannot be written ({reason}); give a writable file") from error
     return path
-
-
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)

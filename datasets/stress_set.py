@@ -6,8 +6,6 @@ Built from CacheAttack's pairs of queries (Zhang et al. 2026), which carry no su
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +14,7 @@ from cachemend.datasets.pair_build import SEED
 from cachemend.datasets.seeded import draw
 from cachemend.datasets.stress_search import GOAL, TEXTS, Encode, Found, search_suffix, with_suffix
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.whole_file import write_whole
 
 # An input further away would not be retrieved by any of the compared caches, so it tests none of them.
 KEPT_FROM = 0.70
@@ -185,14 +184,5 @@ def _read_record(path: Path) -> dict[str, Found]:
 
 def _write_record(path: Path, searches: dict[str, Found]) -> None:
     """Replace the record atomically: an interrupted search goes on from the last whole one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"searches": {key: found._asdict() for key, found in searches.items()}}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    searched = {"searches": {key: found._asdict() for key, found in searches.items()}}
+    write_whole(path, json.dumps(searched).encode())

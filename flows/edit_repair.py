@@ -24,7 +24,6 @@ from cachemend.flows.results_folder import check_writable
 from cachemend.flows.running import SomeFailed, Staff, Tally, run_name, staffed
 from cachemend.tasks.analyse_edits import Analysed, analyse_edits
 from cachemend.tasks.edit_work import EXPERIMENT
-from cachemend.tasks.worker_spec import WorkerSpec
 
 
 @flow(name=EXPERIMENT)
@@ -50,7 +49,7 @@ def edit_repair(
     check_writable(folder)
     occasion = Occasion(
         config=config,
-        spec=worker_spec(config),
+        spec=config.worker(max_new_tokens=MAX_NEW_TOKENS, score_rule=FLIP_RULE, min_gap=config.min_gap),
         results=folder,
         run_id=name.run_id,
         nominal=name.nominal,
@@ -84,23 +83,6 @@ def edit_repair(
     if deployment.id and summary.failures:
         raise SomeFailed(summary.failure_line)
     return summary
-
-
-def worker_spec(config: EditRepairConfig) -> WorkerSpec:
-    """What the workers of a run with these settings are told."""
-    return WorkerSpec(
-        model=config.model,
-        revision=config.revision,
-        dtype=config.dtype,
-        device=config.device,
-        device_map=config.device_map,
-        trust_remote_code=config.trust_remote_code,
-        executor=config.executor,
-        attention=config.attention,
-        max_new_tokens=MAX_NEW_TOKENS,
-        score_rule=FLIP_RULE,
-        min_gap=config.min_gap,
-    )
 
 
 class _Course:

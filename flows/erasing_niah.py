@@ -21,9 +21,8 @@ from cachemend.tasks.plan import plan_shards
 from cachemend.tasks.run_rows import RunLog
 from cachemend.tasks.run_shards import run_shards
 from cachemend.tasks.sizing import PoolSize
-from cachemend.tasks.worker_spec import WorkerSpec
 
-__all__ = ["SomeFailed", "erasing_niah", "worker_spec"]
+__all__ = ["SomeFailed", "erasing_niah"]
 
 EXPERIMENT = WORK.experiment
 
@@ -48,9 +47,10 @@ def erasing_niah(
     folder = Path(results).absolute()
     config.check_model()
     check_writable(folder)
-    spec = worker_spec(config)
+    roster = config.roster()
+    spec = config.worker(max_new_tokens=roster.max_new_tokens, score_rule=roster.score_rule, auxiliary=config.auxiliary)
     with staffed(spec, address, workers=config.workers, threads=config.threads) as staff:
-        wanted = Wanted(WORK.name, config.roster(), name.run_id)
+        wanted = Wanted(WORK.name, roster, name.run_id)
         (cohort_file,) = build_cohorts([wanted], spec, results=folder, limit=limit, store_text=config.store_text)
         cohort = read_cohort(cohort_file, NiahCase)
         identity = RunIdentity(
@@ -100,24 +100,6 @@ def erasing_niah(
     if deployment.id and summary.failures:
         raise SomeFailed(summary.failure_line)
     return summary
-
-
-def worker_spec(config: ErasingNiahConfig) -> WorkerSpec:
-    """What the workers of a run with these settings are told."""
-    roster = config.roster()
-    return WorkerSpec(
-        model=config.model,
-        revision=config.revision,
-        dtype=config.dtype,
-        device=config.device,
-        device_map=config.device_map,
-        trust_remote_code=config.trust_remote_code,
-        executor=config.executor,
-        attention=config.attention,
-        auxiliary=config.auxiliary,
-        max_new_tokens=roster.max_new_tokens,
-        score_rule=roster.score_rule,
-    )
 
 
 def _chosen(

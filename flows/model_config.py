@@ -9,6 +9,7 @@ from cachemend.repair_core.errors import InputError, nearest
 from cachemend.repair_core.executors import EXECUTORS
 from cachemend.repair_core.models import DTYPES, context_limit
 from cachemend.repair_core.refreshing import ATTENTIONS
+from cachemend.tasks.worker_spec import WorkerSpec
 
 
 def listed(value: Any) -> Any:
@@ -69,6 +70,25 @@ class ModelConfig(BaseModel):
     def limit(self) -> int | None:
         """The longest context of the model in tokens; reads its configuration, not its weights."""
         return context_limit(self.model, self.revision, self.trust_remote_code)
+
+    def worker(
+        self, *, max_new_tokens: int, score_rule: str, auxiliary: str | None = None, min_gap: float = 0.0
+    ) -> WorkerSpec:
+        """What the workers of a run with these settings are told; the arguments are those of `WorkerSpec`."""
+        return WorkerSpec(
+            model=self.model,
+            revision=self.revision,
+            dtype=self.dtype,
+            device=self.device,
+            device_map=self.device_map,
+            trust_remote_code=self.trust_remote_code,
+            executor=self.executor,
+            attention=self.attention,
+            auxiliary=auxiliary,
+            max_new_tokens=max_new_tokens,
+            score_rule=score_rule,
+            min_gap=min_gap,
+        )
 
     def check_model(self) -> None:
         """Check that the model exists and holds every context; reads its configuration, not its weights.

@@ -23,7 +23,6 @@ from cachemend.tasks.routing.scoring import score_pairs
 from cachemend.tasks.routing.staffing import RouteStaff, VerifierChoice, staff
 from cachemend.tasks.run_shards import Written
 from cachemend.tasks.sizing import pool_size, weight_bytes
-from cachemend.tasks.worker_spec import WorkerSpec
 
 SCORE_RULE = "exact VALID"
 
@@ -113,7 +112,7 @@ def _staffed(
 ) -> Iterator[RouteStaff]:
     """Connect to Ray and start the actors that the settings ask for."""
     workers, threads = config.workers or settings.workers, config.threads or settings.threads
-    spec = worker_spec(config) if config.needs_model else None
+    spec = config.worker(max_new_tokens=MAX_NEW_TOKENS, score_rule=SCORE_RULE) if config.needs_model else None
     choice = VerifierChoice(
         config.verifier,
         endpoint=config.server() if config.verifier == "endpoint" else None,
@@ -127,19 +126,3 @@ def _staffed(
         language = config.language_baselines
         with staff(results, choice, config.encoder, spec, size, language_baselines=language) as employed:
             yield employed
-
-
-def worker_spec(config: ResponseRoutingConfig) -> WorkerSpec:
-    """What the workers of the local model are told."""
-    return WorkerSpec(
-        model=config.model,
-        revision=config.revision,
-        dtype=config.dtype,
-        device=config.device,
-        device_map=config.device_map,
-        trust_remote_code=config.trust_remote_code,
-        executor=config.executor,
-        attention=config.attention,
-        max_new_tokens=MAX_NEW_TOKENS,
-        score_rule=SCORE_RULE,
-    )

@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import os
 import platform
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -19,6 +17,7 @@ from cachemend.repair_core.embedded import cache_folder
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.forward import input_device
 from cachemend.repair_core.shapes import decoder_layers, model_shapes
+from cachemend.repair_core.whole_file import write_whole
 
 FORMAT = 1
 
@@ -131,11 +130,4 @@ def read_machine(path: Path, key: dict[str, Any]) -> Machine | None:
 def write_machine(path: Path, key: dict[str, Any], machine: Machine) -> None:
     """Write `machine` atomically; where that is impossible (no folder to write to, another thing at `path`), do not."""
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({"key": key, "machine": asdict(machine)}, file)
-            Path(temporary).replace(path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        write_whole(path, json.dumps({"key": key, "machine": asdict(machine)}).encode())

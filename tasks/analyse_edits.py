@@ -1,7 +1,5 @@
 """The stage after an edit-repair run: from its records to summaries, contrasts, triggers and the decision table."""
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -16,6 +14,7 @@ from cachemend.repair_core.decision_table import DecisionTable
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.features import EditFeatures
 from cachemend.repair_core.models import load_tokenizer
+from cachemend.repair_core.whole_file import write_whole
 from cachemend.tasks.analyse_contrasts import contrast_rows
 from cachemend.tasks.analyse_recovery import recovery_rows
 from cachemend.tasks.analyse_table import decision_table, derived, derived_rows, evaluated_rows, observations
@@ -86,10 +85,7 @@ def _table(writer: "_Writer", every: Sequence[Observed], features: dict[str, dic
 def _export(file: Path, table: DecisionTable) -> Path:
     """Write the table whole or not at all."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(table.to_json())
-        Path(temporary).replace(file)
+        write_whole(file, table.to_json().encode())
     except OSError as error:
         raise InputError(f"decision table {file}: cannot write ({error.strerror})") from error
     return file

@@ -2,8 +2,8 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
+from uuid import uuid4
 
 from cachemend.calibration.errors import CalibrationError
 from cachemend.calibration.routing.reuse_policy import ReusePolicy
@@ -11,18 +11,18 @@ from cachemend.calibration.routing.reuse_policy import ReusePolicy
 
 def save_policy(policy: ReusePolicy, path: Path) -> Path:
     """Write a policy as JSON, atomically: readers see the old file or the whole new one."""
+    content = json.dumps(policy.to_dict(), indent=2, allow_nan=False) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    # A new file's ordinary permissions: the service that loads it may run as someone else.
+    temporary = path.with_name(f".{path.name}-{uuid4().hex}.tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(policy.to_dict(), file, indent=2, allow_nan=False)
-            file.write("\n")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
     return path
 
 

@@ -1,11 +1,9 @@
 """Building and writing the page."""
 
-import os
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -13,6 +11,7 @@ from plotly.offline import get_plotlyjs
 
 from cachemend.calibration import intervals
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.whole_file import write_whole
 from cachemend.warehouse import edit_evidence
 from cachemend.warehouse.report.edits.costs import CostView, read_costs
 from cachemend.warehouse.report.edits.groups import EditGroupView, edit_group_view
@@ -86,10 +85,10 @@ def write_report(results: Path, out: Path | None = None, published_model: str | 
             evidence=edit_evidence,
         )
     )
-    _write_atomically(page, target)
+    _write(page, target)
     swept = [group for group in content.groups if isinstance(group, GroupView)]
     if swept:
-        _write_atomically(orderings_csv((group.identity, group.orderings) for group in swept), listed)
+        _write(orderings_csv((group.identity, group.orderings) for group in swept), listed)
     return target
 
 
@@ -139,20 +138,11 @@ def _environment() -> Environment:
     return environment
 
 
-def _write_atomically(text: str, target: Path) -> None:
-    temporary = target.with_name(f".{target.name}-{uuid4().hex}.tmp")
+def _write(text: str, target: Path) -> None:
     try:
         if target.is_dir():
             raise InputError(f"report {target} is a folder; give the name of an HTML file")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("w", encoding="utf-8") as handle:
-                handle.write(text)
-                handle.flush()
-                os.fsync(handle.fileno())
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(target, text.encode())
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"report {target} cannot be written ({reason}); give a writable file") from error
