@@ -9,7 +9,7 @@ RESULTS ?= results
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo test test-all check lint bench lock clean
+.PHONY: setup demo test test-flows test-rest test-all check lint bench lock clean
 
 setup: $(READY) $(MODEL)
 
@@ -27,8 +27,15 @@ $(MODEL): $(READY)
 demo: setup
 	$(BIN)/cachemend run erasing-niah --limit 24 --results $(RESULTS)
 
+# The flows' tests share one server and one cluster; beside them the rest has the second core.
 test: setup
-	$(BIN)/pytest -m "not slow and not gpu"
+	$(MAKE) --jobs=2 test-flows test-rest
+
+test-flows: setup
+	$(BIN)/pytest -m "not slow and not gpu" tests/flows
+
+test-rest: setup
+	$(BIN)/pytest -m "not slow and not gpu" --ignore=tests/flows
 
 test-all: setup
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest -m "not gpu"
