@@ -12,9 +12,13 @@ class Refused(InputError):
     """The input is well-formed, but this model or cache cannot be repaired; the line names the reason."""
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint such as ``did you mean 'sur'? `` for an unknown `name`; empty where nothing is close."""
+    close = get_close_matches(name, sorted(known), n=1, cutoff=0.4)
+    return f"did you mean {close[0]!r}? " if close else ""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint such as ``did you mean 'sur'? known: a, b`` for an unknown `name`."""
     names = sorted(known)
-    close = get_close_matches(name, names, n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}known: {', '.join(names)}"
+    return f"{did_you_mean(name, names)}known: {', '.join(names)}"

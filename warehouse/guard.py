@@ -12,7 +12,7 @@ from functools import cache
 
 import duckdb
 
-from cachemend.repair_core.errors import InputError, nearest
+from cachemend.repair_core.errors import InputError, did_you_mean
 from cachemend.warehouse.schemas import TABLES
 from cachemend.warehouse.views import VIEWS
 
@@ -21,6 +21,7 @@ _TABLE_FUNCTIONS = {"range", "generate_series", "unnest", "json_each", "json_tre
 _QUERY_WORDS = {"SELECT", "FROM", "WITH", "VALUES", "DESCRIBE", "SUMMARIZE", "SHOW"}
 _LISTINGS = {'"tables"', "__show_tables_expanded"}
 _ONLY = "a query is one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES) over the views"
+_LISTED = "SHOW TABLES lists the views"
 
 Node = dict[str, object]
 
@@ -100,9 +101,9 @@ def _check_node(node: Node, ctes: set[str]) -> None:
         function = node.get("function")
         name = str(function.get("function_name", "") if isinstance(function, dict) else "")
         if name.lower() not in _TABLE_FUNCTIONS:
-            raise InputError(f"SQL: table function {name!r} is not allowed; views: {', '.join(VIEWS)}")
+            raise InputError(f"SQL: table function {name!r} is not allowed; {_LISTED}")
     elif kind == "SHOW_REF" and node.get("query") is None and node.get("table_name") not in _LISTINGS:
-        raise InputError(f"SQL: only SHOW TABLES and SHOW ALL TABLES list anything; views: {', '.join(VIEWS)}")
+        raise InputError(f"SQL: only SHOW TABLES and SHOW ALL TABLES list anything; {_LISTED}")
 
 
 def _check_table(node: Node, ctes: set[str]) -> None:
@@ -117,4 +118,4 @@ def _check_table(node: Node, ctes: set[str]) -> None:
     if catalog == "" and schema == "" and name in ctes and re.fullmatch(r"\w+", name):
         return
     given = ".".join(part for part in (catalog, schema, name) if part)
-    raise InputError(f"SQL: no view {given!r}; {nearest(given, VIEWS)}")
+    raise InputError(f"SQL: no view {given!r}; {did_you_mean(given, VIEWS)}{_LISTED}")

@@ -58,7 +58,7 @@ def other_boundary(texts, b, n, fault):
         stop = hit[0] + 1 if hit else len(whole)
     else:
         found = re.compile(pattern).search(whole, after)
-        stop = found.start() + 1 if found else len(whole)
+        stop = found.start() + 1 if found else len(whole) + 1  # an empty text at the end starts at len(whole)
     if fault == "newline left out":
         stop -= 1
     last = n if fault == "with the last token" else n - 1

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from scipy.stats import beta, norm
@@ -278,6 +279,18 @@ def stress_rows(setup: RouteSetup) -> list[Row]:
             {**setup.group, "method": method, "setting": setting, **told, "upper": exact_upper(hits, setup.pairs)}
         )
     return rows
+
+
+def one_of_each() -> dict[str, Row]:
+    """A valid row of every table of response reuse."""
+    setup = RouteSetup(pairs=12, splits=2)
+    with TemporaryDirectory() as folder:
+        rows = write_study(Path(folder), setup)
+    rows |= {
+        "routing_stress_rows": stress_rows(setup),
+        "route_exposures": exposure_rows(setup, setup.methods[0]),
+    }
+    return {name: mine[0] for name, mine in rows.items() if name != "ceiling"}
 
 
 def write_stress(results: Path, setup: RouteSetup) -> list[Row]:
