@@ -77,13 +77,13 @@ def _models() -> Iterator[Check]:
 
 
 def _executors() -> Iterator[Check]:
-    """Refresh a tiny random model with each executor, and with each attention backend of the packed one."""
+    """Refresh a tiny random model with each executor, and with each attention backend that can run here."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from cachemend.repair_core import prefill, refresh
     from cachemend.repair_core.executors import EXECUTORS
-    from cachemend.repair_core.refreshing import ATTENTIONS
+    from cachemend.repair_core.executors.backends import ATTENTIONS, DEFAULT, availability
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config = LlamaConfig(
@@ -92,13 +92,16 @@ def _executors() -> Iterator[Check]:
     model = LlamaForCausalLM(config).to(device).eval()
     ids = list(range(24))
     cache = prefill(model, ids)
-    backends: tuple[str, ...] = ATTENTIONS
-    ways = [(name, backends[0]) for name in EXECUTORS] + [("packed", name) for name in backends[1:]]
+    ways = [(name, DEFAULT) for name in EXECUTORS] + [("packed", name) for name in ATTENTIONS if name != DEFAULT]
     for executor, attention in ways:
         what = f"executor {executor}, attention {attention}"
+        found = availability(attention, torch.device(device), model.dtype)
+        if not found.runs:
+            yield Check(what, None, f"does not run: {found.detail}")
+            continue
         try:
             refresh(model, cache, ids, [8, 9, 15], executor, attention)
-            yield Check(what, True, f"runs on {device}")
+            yield Check(what, True, found.detail)
         except (InputError, RuntimeError, ImportError) as error:
             yield Check(what, False, " ".join(str(error).split()))
 

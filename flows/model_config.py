@@ -1,12 +1,13 @@
 """The settings all experiments share: which model, where and how it runs."""
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from cachemend.repair_core.errors import InputError, nearest
-from cachemend.repair_core.executors import EXECUTORS
+from cachemend.repair_core.executors import EXECUTORS, get_executor
 from cachemend.repair_core.models import DTYPES, context_limit
 from cachemend.repair_core.refreshing import ATTENTIONS
 from cachemend.tasks.worker_spec import WorkerSpec
@@ -19,8 +20,18 @@ def listed(value: Any) -> Any:
     return [value] if isinstance(value, int | float) else value
 
 
+def _whole(value: Any) -> Any:
+    """The same for whole numbers: the parts of "a,b" are texts."""
+    items = listed(value)
+    if not isinstance(items, list | tuple):
+        return items
+    return [int(item) if isinstance(item, str) and re.fullmatch(r"-?[0-9]+", item) else item for item in items]
+
+
+# Strict: YAML's `true` and 2.0 are no counts.
+Whole = Annotated[int, Field(strict=True)]
 Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
-Lengths = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(listed)]
+Lengths = Annotated[tuple[Annotated[Whole, Field(ge=1)], ...], BeforeValidator(_whole)]
 
 
 class ModelConfig(BaseModel):
@@ -49,18 +60,19 @@ class ModelConfig(BaseModel):
     device: str | None = None
     device_map: str | dict[str, int | str] | None = None
     trust_remote_code: bool = False
-    seed: int | None = Field(default=None, ge=0)
+    seed: Whole | None = Field(default=None, ge=0)
     executor: str = "packed"
     attention: str = "sdpa"
     store_text: bool = False
-    workers: int | None = Field(default=None, ge=1)
-    threads: int | None = Field(default=None, ge=1)
+    workers: Whole | None = Field(default=None, ge=1)
+    threads: Whole | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
     def _check_place(self) -> Self:
         check_known("dtype", self.dtype, DTYPES)
         check_known("executor", self.executor, EXECUTORS)
         check_known("attention", self.attention, ATTENTIONS)
+        get_executor(self.executor, 1, self.attention)
         if self.device is not None and self.device.split(":")[0] not in ("cpu", "cuda"):
             raise InputError(f"device {self.device!r} is unknown; give cpu or cuda")
         if self.device is not None and self.device_map is not None:

@@ -16,6 +16,7 @@ from cachemend.repair_core.embedded import EMBEDDED, embedded_copy
 from cachemend.repair_core.errors import InputError, nearest
 from cachemend.repair_core.placement import check_device_map
 from cachemend.repair_core.proving import prove_refresh
+from cachemend.repair_core.random_models import PREFIX, build_random, is_random, random_dtype, shape_config
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 WEIGHT_PATTERNS = ("*.safetensors", "*.gguf")
@@ -68,7 +69,9 @@ def resolve(name: str) -> str:
 
 
 def load_tokenizer(name: str, revision: str | None = None, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of `name`; raises InputError like `load_model`."""
+    """Load the tokenizer of `name`; raises InputError like `load_model`. A random model gets an embedded one's."""
+    if is_random(name):
+        name = next(iter(EMBEDDED))
     source = resolve(name)
     gguf = _gguf_file(source)
     try:
@@ -93,7 +96,8 @@ def load_model(
     """Load a causal language model and check, also by a refresh of a few tokens, that repair supports it.
 
     Args:
-        name: "smollm2-135m" (embedded), a local folder, or a Hugging Face name.
+        name: "smollm2-135m" (embedded), a local folder, a Hugging Face name, or "random:" and a shape's name for
+            random weights, in BF16 unless `dtype` says otherwise.
         dtype: "float32", "bfloat16", "float16", or "auto" for the checkpoint's own.
         device: e.g. "cuda:0"; None leaves the model on the CPU unless `device_map` places it.
         revision: hub branch, tag or commit.
@@ -107,6 +111,34 @@ def load_model(
     if dtype not in DTYPES:
         raise InputError(f"dtype {dtype!r} is unknown; {nearest(dtype, DTYPES)}")
     check_device_map(device_map)
+    if is_random(name):
+        if device_map is not None:
+            raise InputError(f"model {name!r} is built on one device; give device instead of device_map {device_map!r}")
+        model = build_random(name.removeprefix(PREFIX), random_dtype(dtype), torch.device(device or "cpu"))
+    else:
+        model = _pretrained(name, dtype, device, revision, device_map, trust_remote_code)
+    model.eval()
+    check_capability(model)
+    prove_refresh(model)
+    return LoadedModel(
+        model=model,
+        tokenizer=load_tokenizer(name, revision, trust_remote_code),
+        name=name,
+        revision=getattr(model.config, "_commit_hash", None) or revision,
+        dtype=str(next(model.parameters()).dtype).removeprefix("torch."),
+        fingerprint=fingerprint(model),
+        max_length=getattr(text_config(model), "max_position_embeddings", None),
+    )
+
+
+def _pretrained(
+    name: str,
+    dtype: str,
+    device: str | None,
+    revision: str | None,
+    device_map: str | dict[str, Any] | None,
+    trust_remote_code: bool,
+) -> Any:
     source = resolve(name)
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     if gguf := _gguf_file(source):
@@ -126,22 +158,13 @@ def load_model(
             f"model {name!r} lacks weights its configuration asks for ({len(absent)}, e.g. {absent[0]}); "
             "they would be random"
         )
-    model.eval()
-    check_capability(model)
-    prove_refresh(model)
-    return LoadedModel(
-        model=model,
-        tokenizer=load_tokenizer(name, revision, trust_remote_code),
-        name=name,
-        revision=getattr(model.config, "_commit_hash", None) or revision,
-        dtype=str(next(model.parameters()).dtype).removeprefix("torch."),
-        fingerprint=fingerprint(model),
-        max_length=getattr(text_config(model), "max_position_embeddings", None),
-    )
+    return model
 
 
 def context_limit(name: str, revision: str | None = None, trust_remote_code: bool = False) -> int | None:
     """The longest context in tokens that the configuration of `name` allows, without loading weights."""
+    if is_random(name):
+        return int(shape_config(name.removeprefix(PREFIX)).max_position_embeddings)
     source = resolve(name)
     gguf = _gguf_file(source)
     try:

@@ -8,6 +8,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.cache_utils import Cache
 
 from cachemend.repair_core.allocators import allocate, get_allocator
+from cachemend.repair_core.allocators.base import Signal
 from cachemend.repair_core.budget import Tokens
 from cachemend.repair_core.context import RepairContext, StaleContext
 from cachemend.repair_core.deciding import decide
@@ -16,7 +17,9 @@ from cachemend.repair_core.decision_table import DecisionTable
 from cachemend.repair_core.edits import Edit
 from cachemend.repair_core.intervals import Positions
 from cachemend.repair_core.policies import choose
+from cachemend.repair_core.preparing import prepare_overlapped
 from cachemend.repair_core.timing import timed
+from cachemend.repair_core.variants import signals_of
 
 
 class Plan(NamedTuple):
@@ -37,14 +40,17 @@ def plan_by_allocator(
     cache: Cache | None,
     allocator: str | None,
     case_id: str,
+    overlap: bool = False,
 ) -> Plan:
     """Spend `budget` by an allocator, "sur" unless named; arguments as in `repair`."""
-    name = allocator or "sur"
+    name = "sur" if allocator is None else allocator
     get_allocator(name)
     context = RepairContext(model, tokenizer, edit, query, dirty=cache, case_id=case_id)
     _ = context.shifted  # not part of what an allocator is charged for
     timings: dict[str, float] = {}
     with timed(timings, "allocate", model):
+        if overlap and {Signal.UNITS, Signal.EMBEDDINGS} <= set(get_allocator(name).signals):
+            prepare_overlapped(context)
         positions = allocate(name, context, budget)
     timings["signal"] = signal_seconds(context, name)
     timings["allocate"] = max(0.0, timings["allocate"] - timings["signal"])
@@ -74,5 +80,5 @@ def allocation_name(allocator: str, budget: float | str | Tokens) -> str:
 
 
 def signal_seconds(context: RepairContext, allocator: str) -> float:
-    """Seconds that the signals of `allocator` took in this context; 0 for those it did not need to compute."""
-    return sum(context.timings.get(signal.value, 0.0) for signal in get_allocator(allocator).signals)
+    """Seconds that the signals of an allocator or variant took in this context; 0 for those it did not compute."""
+    return sum(context.timings.get(signal.value, 0.0) for signal in signals_of(allocator))

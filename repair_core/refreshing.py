@@ -17,15 +17,16 @@ from cachemend.repair_core.caches import (
     marked_cache,
     read_rows,
 )
-from cachemend.repair_core.errors import InputError, nearest
+from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.executors import get_executor
+from cachemend.repair_core.executors.backends import ATTENTIONS, check_attention_name, require_attention
 from cachemend.repair_core.intervals import Positions, check_positions, maximal_intervals
 from cachemend.repair_core.ledger import RowState
 from cachemend.repair_core.pinning import pinned_frequencies
 from cachemend.repair_core.prefilling import TokenIds, as_batch
 from cachemend.repair_core.proving import prove_refresh
 
-ATTENTIONS = ("sdpa",)
+__all__ = ["ATTENTIONS", "refresh"]
 
 
 def refresh(
@@ -46,7 +47,9 @@ def refresh(
         positions: sorted unique positions in the edited context: [B] for all sequences, or [batch, B].
         executor: "packed", "interval", "direct", "one-shot" or "auto" (direct for one interval, else packed); the
             control "bottom-right" is no repair.
-        attention: backend of the packed executor: "sdpa".
+        attention: backend of the packed executor: "sdpa", "flex" (FlexAttention), "triton" (indexed kernels), or with
+            them "triton-split" (keys split among programs) or "triton-fused" (one write of keys and values). It is
+            not replaced by another.
         in_place: write into `cache` instead of a copy.
 
     Returns:
@@ -55,13 +58,12 @@ def refresh(
 
     Raises:
         InputError: positions unsorted or outside the context, token ids outside the vocabulary, lengths that disagree,
-            an unknown executor.
+            an unknown executor or attention backend, a backend that cannot run here.
         Refused: a model or attention implementation that cannot be refreshed, or rows of inserted tokens that were
             never computed and are not among the positions.
     """
     check_capability(model)
-    if attention not in ATTENTIONS:
-        raise InputError(f"attention backend {attention!r} is unknown; {nearest(attention, ATTENTIONS)}")
+    check_attention_name(attention)
     rows = read_rows(cache)
     batch, length = rows[0].keys.shape[0], rows[0].keys.shape[-2]
     ids = as_batch(model, token_ids, rows[0].keys.device)
@@ -74,7 +76,8 @@ def refresh(
     ledger = ledger_of(cache, batch, length, unmarked=RowState.UNKNOWN)
     ledger.require_computed("this refresh", but=where)
     n_intervals = max(len(maximal_intervals(row)) for row in where.numpy()) if where.numel() else 0
-    chosen = get_executor(executor, n_intervals)
+    chosen = get_executor(executor, n_intervals, attention)
+    require_attention(attention, rows[0].keys.device, rows[0].keys.dtype)
     if where.numel():
         prove_refresh(model)
         with torch.no_grad(), pinned_frequencies(model, length):

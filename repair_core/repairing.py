@@ -16,9 +16,10 @@ from cachemend.repair_core.caches import RepairedCache, Rows, marked_cache, plai
 from cachemend.repair_core.context import RepairContext, StaleContext
 from cachemend.repair_core.decision_rules import RE_PREFILL
 from cachemend.repair_core.decision_table import DecisionTable
-from cachemend.repair_core.edits import Edit, require_equal_lengths
+from cachemend.repair_core.edits import Edit, require_edit, require_equal_lengths
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.executors import require_repairing
+from cachemend.repair_core.executors.backends import attention_or_default
 from cachemend.repair_core.intervals import Interval, Positions, maximal_intervals
 from cachemend.repair_core.ledger import Ledger, RowState
 from cachemend.repair_core.planning import allocation_name, plan_by_allocator, plan_by_policy, signal_seconds
@@ -41,6 +42,7 @@ class Repair(NamedTuple):
         timings: seconds per component: prefill (only when no cache was passed), signal, allocate, shift, refresh; after
             a re-prefill, those that came before it and re-prefill.
         decision: what was decided, e.g. "sur@5%", "edit-local@32", "re-prefill" or "re-prefill (staleness 4 > 3)".
+        attention: backend of the packed executor: the one asked for, or "sdpa" where that cannot run on this machine.
     """
 
     cache: RepairedCache
@@ -49,6 +51,7 @@ class Repair(NamedTuple):
     inserted: Positions
     timings: dict[str, float]
     decision: str
+    attention: str
 
 
 def repair(
@@ -64,6 +67,7 @@ def repair(
     staleness_limit: int | None = None,
     executor: str = "packed",
     attention: str = "sdpa",
+    overlap: bool = False,
     case_id: str = "",
 ) -> Repair:
     """Repair a KV cache after an edit, spending `budget` where the next query needs it.
@@ -86,49 +90,56 @@ def repair(
             edited context is prefilled instead. In effect how many edits a cache may live through between two
             prefills, see `StalenessLimit`. None: any number.
         executor: how to recompute: "packed", "interval", "direct", "one-shot" or "auto".
-        attention: backend of the packed executor.
+        attention: backend of the packed executor, see `refresh`. Where it cannot run here "sdpa" does, with an
+            `AttentionFallback` warning, and `Repair.attention` says so.
+        overlap: compute units on a worker thread while the device computes relevance, where the allocator needs both.
+            Nothing but the time changes.
         case_id: seeds random choices.
 
     Raises:
-        InputError: bad budget or limit, unknown allocator, policy or executor, an executor that repairs nothing, token
-            ids outside the vocabulary, a decision table that cannot be used, an edit of several places or more
-            positions than are downstream of it for a policy, a cache of another length.
+        InputError: no edit, a query that is no text, bad budget or limit, unknown allocator, policy or executor, an
+            executor that repairs nothing, token ids outside the vocabulary, a decision table that cannot be used, an
+            edit of several places or more positions than are downstream of it for a policy, a cache of another length
+            or of several sequences.
         Refused: a model or cache that cannot be repaired, named.
     """
+    require_edit("edit", edit)
+    _require_text("query", query)
     limit = None if staleness_limit is None else StalenessLimit(staleness_limit)
-    require_repairing(executor)
+    require_repairing(executor, attention)
     check_capability(model)
+    attention = _runnable(model, attention)
     _require_known_ids(model, [edit])
     if cache is not None:
-        read_original(cache, edit)
+        _require_batch(cache, edit, 1)
     if policy is None:
         plan = plan_by_allocator(
-            model, tokenizer, edit, query, 5 if budget is None else budget, cache, allocator, case_id
+            model, tokenizer, edit, query, 5 if budget is None else budget, cache, allocator, case_id, overlap
         )
     elif allocator is not None:
         raise InputError(f"allocator {allocator!r} is given together with a policy; give one of them")
     else:
         plan = plan_by_policy(StaleContext(model, tokenizer, edit, query, dirty=cache, case_id=case_id), policy, budget)
     if plan.positions is None:
-        return _re_prefilled(model, edit, plan.timings, plan.decision)
+        return _re_prefilled(model, edit, plan.timings, plan.decision, attention)
     shifted = plan.context.shifted
     timings = {n: plan.context.timings[n] for n in ("prefill", "shift") if n in plan.context.timings} | plan.timings
     where = np.union1d(plan.positions, edit.inserted_positions)
     if limit is not None and (worst := limit.passed_by(shifted, where)) is not None:
-        return _re_prefilled(model, edit, timings, f"{RE_PREFILL} (staleness {worst} > {limit.limit})")
+        return _re_prefilled(model, edit, timings, f"{RE_PREFILL} (staleness {worst} > {limit.limit})", attention)
     with timed(timings, "refresh", model):
         repaired = refresh(model, shifted, edit.edited_ids, where, executor, attention, in_place=True)
     intervals = maximal_intervals(plan.positions)
-    return Repair(repaired, plan.positions, intervals, edit.inserted_positions, timings, plan.decision)
+    return Repair(repaired, plan.positions, intervals, edit.inserted_positions, timings, plan.decision, attention)
 
 
-def _re_prefilled(model: nn.Module, edit: Edit, timings: dict[str, float], decision: str) -> Repair:
+def _re_prefilled(model: nn.Module, edit: Edit, timings: dict[str, float], decision: str, attention: str) -> Repair:
     with timed(timings, RE_PREFILL, model):
         rows = read_rows(prefill(model, edit.edited_ids))
     length = len(edit.edited_ids)
     cache = marked_cache(rows, Ledger.uniform(1, length, RowState.VALID))
     positions = np.setdiff1d(np.arange(length, dtype=np.int64), edit.inserted_positions)
-    return Repair(cache, positions, maximal_intervals(positions), edit.inserted_positions, timings, decision)
+    return Repair(cache, positions, maximal_intervals(positions), edit.inserted_positions, timings, decision, attention)
 
 
 def repair_batch(
@@ -158,15 +169,23 @@ def repair_batch(
     one set of timings.
 
     Raises:
-        InputError: unequal lengths, or not as many queries as edits; see also `repair`.
+        InputError: no edits, unequal lengths, not as many queries as edits, or a cache of another number of sequences;
+            see also `repair`.
     """
     require_equal_lengths(edits)
+    if isinstance(queries, str) or not isinstance(queries, Sequence):
+        raise InputError(f"queries is {queries!r}; give a list of one text per sequence")
+    for number, query in enumerate(queries):
+        _require_text(f"queries[{number}]", query)
     if len(queries) != len(edits) or len(case_ids) not in (0, len(edits)):
         raise InputError(f"{len(edits)} edits need as many queries and case ids (or no case ids)")
     get_allocator(allocator)
-    require_repairing(executor)
+    require_repairing(executor, attention)
     check_capability(model)
+    attention = _runnable(model, attention)
     _require_known_ids(model, edits)
+    if cache is not None:
+        _require_batch(cache, edits[0], len(edits))
     timings: dict[str, float] = {}
     with timed(timings, "prefill", model):
         dirty = cache if cache is not None else prefill(model, [e.original_ids for e in edits])
@@ -187,7 +206,29 @@ def repair_batch(
         where = np.stack([np.union1d(rows, inserted) for rows in positions])
         repaired = refresh(model, shifted, edited, where, executor, attention, in_place=True)
     decision = allocation_name(allocator, budget)
-    return [Repair(repaired, rows, maximal_intervals(rows), inserted, timings, decision) for rows in positions]
+    return [
+        Repair(repaired, rows, maximal_intervals(rows), inserted, timings, decision, attention) for rows in positions
+    ]
+
+
+def _require_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {value!r}, a {type(value).__name__}; give the text of the next query")
+
+
+def _require_batch(cache: Cache, edit: Edit, count: int) -> None:
+    """Every layer's first dimension: a signal of one sequence would fail deep in the model on several."""
+    batch = read_original(cache, edit)[0].keys.shape[0]
+    if batch != count:
+        raise InputError(
+            f"the cache holds {batch} sequences, this call is for {count}; give `repair` one of one sequence and "
+            "`repair_batch` one of as many as there are edits"
+        )
+
+
+def _runnable(model: nn.Module, attention: str) -> str:
+    table = model.get_input_embeddings().weight  # type: ignore[operator]
+    return attention_or_default(attention, table.device, table.dtype)
 
 
 def _require_known_ids(model: nn.Module, edits: Sequence[Edit]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from cachemend.repair_core import LoadedModel, load_model
+from cachemend.repair_core.executors.backends import require_attention
 from cachemend.tasks.failures import outcome_of
 from cachemend.tasks.provenance import hardware
 from cachemend.tasks.work import Place, get_work
@@ -41,9 +42,13 @@ class RepairWorker:
         Not in the constructor: an actor whose constructor raises is dead, and its error a text.
 
         Raises:
-            InputError: the model cannot be loaded or repaired; the line names why.
+            InputError: the model cannot be loaded or repaired, or the attention backend cannot run here; the line
+                names why.
         """
         model = self._loaded()
+        table = model.model.get_input_embeddings().weight  # type: ignore[operator]
+        # Records name the backend, so none may run under another's name.
+        require_attention(self._spec.attention, table.device, table.dtype)
         logger.info("worker %s loaded %s (%s)", self._name, model.name, model.dtype)
         auxiliary = self._auxiliary.fingerprint if self._auxiliary is not None else "target"
         return ModelIdentity(model.fingerprint, model.dtype, model.revision, auxiliary, hardware())

@@ -29,6 +29,9 @@ import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 torch.set_num_threads(1)
+# Before anything imports Triton, which reads it once: without a device its kernels are interpreted.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 # The ordinary suite tries the same examples every time: a red run means a change. `make test-all` draws new ones.
 settings.register_profile("fixed", derandomize=True)

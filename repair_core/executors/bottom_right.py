@@ -4,8 +4,9 @@ import torch
 from torch import nn
 
 from cachemend.repair_core.architecture import layer_windows
+from cachemend.repair_core.executors.backends import plan_attention
 from cachemend.repair_core.executors.packed import PackedExecutor
-from cachemend.repair_core.executors.packed_attention import PackedPlan
+from cachemend.repair_core.executors.plan import AttentionPlan
 
 
 class BottomRightExecutor(PackedExecutor):
@@ -18,6 +19,6 @@ class BottomRightExecutor(PackedExecutor):
 
     repairs = False
 
-    def plan(self, model: nn.Module, positions: torch.Tensor, length: int) -> PackedPlan:
+    def plan(self, model: nn.Module, positions: torch.Tensor, length: int) -> AttentionPlan:
         last_seen = torch.arange(length - positions.shape[1], length)[None]
-        return PackedPlan.build(positions, layer_windows(model), last_seen)
+        return plan_attention(self.attention, positions, layer_windows(model), last_seen)

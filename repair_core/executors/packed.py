@@ -16,8 +16,9 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from cachemend.repair_core.architecture import layer_windows
 from cachemend.repair_core.caches import Rows, fill
+from cachemend.repair_core.executors.backends import DEFAULT, plan_attention
 from cachemend.repair_core.executors.base import Executor
-from cachemend.repair_core.executors.packed_attention import PackedPlan
+from cachemend.repair_core.executors.plan import AttentionPlan
 from cachemend.repair_core.forward import Enough, attention_function, base_model, run
 from cachemend.repair_core.planned_attention import register_attention
 
@@ -25,7 +26,14 @@ ATTENTION_NAME = "cachemend_packed"
 
 
 class PackedExecutor(Executor):
-    """One traversal for any number of intervals, exact causal history per row, batch of any size."""
+    """One traversal for any number of intervals, exact causal history per row, batch of any size.
+
+    Attributes:
+        attention: the backend, one of `backends.ATTENTIONS`.
+    """
+
+    def __init__(self, attention: str = DEFAULT) -> None:
+        self.attention = attention
 
     def run(
         self,
@@ -35,22 +43,33 @@ class PackedExecutor(Executor):
         positions: torch.Tensor,
         in_place: bool,
     ) -> list[Rows]:
-        base = base_model(model)
-        plan = self.plan(model, positions, ids.shape[1])
-        traversal = Traversal(plan=plan, in_place=in_place, stops=not _hooked(base), pending=set(range(len(rows))))
-        cache = fill(DynamicCache(), rows, ScatterLayer)
-        for index, layer in enumerate(cache.layers):
-            layer.index, layer.traversal = index, traversal
         where = positions.to(ids.device)
-        with attention_function(base, ATTENTION_NAME):
-            run(base, ids.gather(1, where), cache, where, packed_plan=plan)
-        if traversal.pending:
-            raise RuntimeError(f"the model's forward never wrote layers {sorted(traversal.pending)} of the cache")
-        return [Rows(layer.keys, layer.values) for layer in cache.layers]
+        return traverse(model, self.plan(model, positions, ids.shape[1]), rows, ids.gather(1, where), where, in_place)
 
-    def plan(self, model: nn.Module, positions: torch.Tensor, length: int) -> PackedPlan:  # noqa: ARG002
+    def plan(self, model: nn.Module, positions: torch.Tensor, length: int) -> AttentionPlan:  # noqa: ARG002
         """What the rows at `positions` [batch, B] of a context of `length` tokens see: all up to themselves."""
-        return PackedPlan.build(positions, layer_windows(model))
+        return plan_attention(self.attention, positions, layer_windows(model))
+
+
+def traverse(
+    model: nn.Module,
+    plan: AttentionPlan,
+    rows: Sequence[Rows],
+    tokens: torch.Tensor,
+    where: torch.Tensor,
+    in_place: bool,
+) -> list[Rows]:
+    """Run the model's layers once over `tokens` [batch, B] at `where` [batch, B]; return the layers with their rows."""
+    base = base_model(model)
+    traversal = Traversal(plan=plan, in_place=in_place, stops=not _hooked(base), pending=set(range(len(rows))))
+    cache = fill(DynamicCache(), rows, ScatterLayer)
+    for index, layer in enumerate(cache.layers):
+        layer.index, layer.traversal = index, traversal
+    with attention_function(base, ATTENTION_NAME):
+        run(base, tokens, cache, where, packed_plan=plan)
+    if traversal.pending:
+        raise RuntimeError(f"the model's forward never wrote layers {sorted(traversal.pending)} of the cache")
+    return [Rows(layer.keys, layer.values) for layer in cache.layers]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -64,7 +83,7 @@ class Traversal:
         pending: the layers that were not written yet.
     """
 
-    plan: PackedPlan
+    plan: AttentionPlan
     in_place: bool
     stops: bool
     pending: set[int]
@@ -84,13 +103,7 @@ class ScatterLayer(DynamicLayer):
         if not self.traversal.in_place:
             self.keys = self.keys.clone(memory_format=torch.contiguous_format)
             self.values = self.values.clone(memory_format=torch.contiguous_format)
-        for target, fresh in ((self.keys, key_states), (self.values, value_states)):
-            index = self.traversal.plan.rows_on(target.device)
-            if index.shape[0] == 1:
-                target.index_copy_(2, index[0], fresh)
-            else:
-                expanded = index[:, None, :, None].expand(-1, target.shape[1], -1, target.shape[3])
-                target.scatter_(2, expanded, fresh)
+        self.traversal.plan.write_both(self.keys, self.values, key_states, value_states)
         self.traversal.pending.discard(self.index)
         if self.traversal.stops and not self.traversal.pending:
             raise Enough
@@ -102,4 +115,8 @@ def _hooked(base: nn.Module) -> bool:
     return any(module._forward_hooks or "_hf_hook" in vars(module) for module in base.modules())
 
 
-register_attention(ATTENTION_NAME, "packed_plan", PackedPlan.attend)
+def _attend(plan: AttentionPlan, *arguments: Any) -> torch.Tensor:
+    return plan.attend(*arguments)
+
+
+register_attention(ATTENTION_NAME, "packed_plan", _attend)

@@ -1,4 +1,4 @@
-"""Attention of packed rows over the full cache, planned once per refresh and reused by every layer."""
+"""Packed attention by SDPA, the default backend: planned once per refresh and reused by every layer."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from cachemend.repair_core.architecture import Window
+from cachemend.repair_core.executors.plan import AttentionPlan
 
 # Rows that share one key range. Fewer per group cut more invisible keys, more make larger products; measured over
 # 8, 16, 32 and 64 rows on a CPU, 16 is best for scattered rows.
@@ -34,39 +35,15 @@ class _Group(NamedTuple):
 
 
 @dataclass(eq=False)
-class PackedPlan:
-    """Which keys each packed row sees (paper Eq. 22), in groups of neighbouring rows with a truncated key range.
+class PackedPlan(AttentionPlan):
+    """SDPA in groups of neighbouring rows with a truncated key range, under one additive mask per group."""
 
-    Attributes:
-        positions: int64 [1 or batch, B], sorted, where the rows stand in the cache; one row when every sequence
-            selected the same positions.
-        last_seen: int64, same shape and sorted, the last key that each row sees.
-        windows: per layer, its window or None for full attention.
-    """
-
-    positions: torch.Tensor
-    last_seen: torch.Tensor
-    windows: tuple[Window | None, ...]
     _groups: dict[Window | None, list[_Group]] = field(default_factory=dict)
     _masks: dict[tuple[object, ...], list[torch.Tensor]] = field(default_factory=dict)
-    _rows: dict[torch.device, torch.Tensor] = field(default_factory=dict)
 
-    @classmethod
-    def build(
-        cls, positions: torch.Tensor, windows: tuple[Window | None, ...], last_seen: torch.Tensor | None = None
-    ) -> "PackedPlan":
-        """Plan for `positions` [batch, B] on the CPU; a row sees the keys up to its own position unless told."""
-        where = positions[:1] if (positions == positions[:1]).all() else positions
-        plan = cls(positions=where, last_seen=where if last_seen is None else last_seen, windows=windows)
-        for window in set(windows):
-            plan._groups[window] = plan._cut(window)
-        return plan
-
-    def rows_on(self, device: torch.device) -> torch.Tensor:
-        """`positions` on `device`."""
-        if device not in self._rows:
-            self._rows[device] = self.positions.to(device)
-        return self._rows[device]
+    def prepare(self, window: Window | None) -> None:
+        whole = _Group(0, self.positions.shape[1], 0, self.static_keys or 0)
+        self._groups[window] = self._cut(window) if self.static_keys is None else [whole]
 
     def _cut(self, window: Window | None) -> list[_Group]:
         groups: list[_Group] = []
@@ -113,16 +90,7 @@ class PackedPlan:
         softcap: float | None = None,
         sinks: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return softmax(scale * Q K[0:u]^T) V[0:u] row by row. [batch, B, heads, value dim].
-
-        Args:
-            query: [batch, heads, B, d].
-            key, value: [batch, kv heads, N, d]; heads is a multiple of kv heads.
-            layer: decides the window.
-            scale: factor of the logits.
-            softcap: logits become softcap * tanh(logits / softcap).
-            sinks: [heads], one extra logit per head that takes probability and gives nothing.
-        """
+        self.require_fit(query, key)
         window = self.windows[layer]
         batch, heads, count, width = query.shape
         kv_heads = key.shape[1]

@@ -13,6 +13,7 @@ from cachemend.tasks.bench.edits import bench_edits
 from cachemend.tasks.bench.estimate import bench_estimate
 from cachemend.tasks.bench.executors import bench_executors
 from cachemend.tasks.bench.memory import bench_memory
+from cachemend.tasks.bench.overlap import bench_overlap
 from cachemend.tasks.bench.routing import bench_routing
 from cachemend.tasks.bench.selection import bench_selection
 from cachemend.tasks.bench.sharing import bench_sharing
@@ -22,6 +23,7 @@ SECTIONS: Mapping[str, Callable[[LoadedModel], list[Target]]] = {
     "executors": bench_executors,
     "attention": bench_attention,
     "selection": bench_selection,
+    "overlap": bench_overlap,
     "edits": bench_edits,
     "estimate": bench_estimate,
     "memory": bench_memory,
