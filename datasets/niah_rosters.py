@@ -5,6 +5,7 @@ Wording and score rule of a roster were chosen on the "embedded-dev" seeds, neve
 
 from dataclasses import replace
 
+from cachemend.datasets.niah_questions import QUESTION_ROSTERS
 from cachemend.datasets.niah_spec import DepthPlan, NiahPrompt, NiahRoster
 
 PAPER_PROMPT = NiahPrompt(
@@ -51,4 +52,6 @@ EMBEDDED = NiahRoster(
 
 EMBEDDED_DEV = replace(EMBEDDED, name="embedded-dev", cases_per_length=8, control_per_length=0, first_seed=3_000_000)
 
-ROSTERS: dict[str, NiahRoster] = {roster.name: roster for roster in (PAPER_96, EMBEDDED, EMBEDDED_DEV)}
+ROSTERS: dict[str, NiahRoster] = {
+    roster.name: roster for roster in (PAPER_96, EMBEDDED, EMBEDDED_DEV, *QUESTION_ROSTERS)
+}

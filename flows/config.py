@@ -1,5 +1,6 @@
 """The settings of an Erasing-NIAH run, and their validation before any work starts."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
@@ -8,16 +9,19 @@ from pydantic import BeforeValidator, model_validator
 from cachemend.datasets.niah_rosters import ROSTERS
 from cachemend.datasets.niah_spec import NiahRoster
 from cachemend.flows.model_config import Lengths, ModelConfig, Names, check_distinct, check_known, listed
-from cachemend.repair_core.allocators import get_allocator, names
+from cachemend.repair_core.allocators import names
 from cachemend.repair_core.arms import Arm, sweep_arms
 from cachemend.repair_core.budget import parse_percent
 from cachemend.repair_core.embedded import EMBEDDED
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.locality import LOCALITY
 from cachemend.repair_core.models import context_limit
+from cachemend.repair_core.variants import VARIANTS, check_rule
 
 CONTROLS = ("sur", "dense-tokens", "max-relevance-window", "bm25-units", "random-units")
 DEFAULT_BUDGETS = (2.0, 5.0, 10.0, 20.0)
 COMPLETE_BUDGETS = (2.0, 5.0, 10.0, 20.0, 40.0, 80.0)
+QUESTION_BUDGETS = (2.0, 3.0, 5.0, 10.0)
 
 
 def _budgets(value: Any) -> Any:
@@ -31,21 +35,30 @@ def _budgets(value: Any) -> Any:
 
 Budgets = Annotated[tuple[float, ...], BeforeValidator(_budgets)]
 
+_SWEEPS: dict[str, Callable[[], tuple[tuple[str, ...], tuple[float, ...]]]] = {
+    "default": lambda: (CONTROLS, DEFAULT_BUDGETS),
+    "demo": lambda: (CONTROLS, DEFAULT_BUDGETS),
+    "complete": lambda: (names(), COMPLETE_BUDGETS),
+    "questions": lambda: (("sur", *VARIANTS), QUESTION_BUDGETS),
+    "locality": lambda: (("sur",), QUESTION_BUDGETS),
+}
+
 
 class ErasingNiahConfig(ModelConfig):
     """The settings of an Erasing-NIAH run (paper sections 4.2 and 7).
 
     Attributes:
         sweep: "default" (or "demo"): SUR and the four controls at 2, 5, 10, 20 %; "complete": every allocator
-            at 2, 5, 10, 20, 40, 80 %.
-        allocators: instead of the sweep's.
+            at 2, 5, 10, 20, 40, 80 %; "questions": SUR and its variants at 2, 3, 5, 10 %; "locality": SUR at the
+            same budgets and the search for repair locality over the whole suffix.
+        allocators: instead of the sweep's, variants too.
         budgets: percentages of the retained suffix, instead of the sweep's.
         cases: roster of cases; None for "embedded" on embedded models and "paper-96" on all others.
         lengths: context lengths in tokens, instead of the roster's.
         auxiliary: the model whose states SpecCache scores; None for `model` itself (the paper: Llama-3.2-1B-Instruct).
     """
 
-    sweep: Literal["default", "demo", "complete"] = "default"
+    sweep: Literal["default", "demo", "complete", "questions", "locality"] = "default"
     allocators: Names | None = None
     budgets: Budgets | None = None
     cases: str | None = None
@@ -56,7 +69,7 @@ class ErasingNiahConfig(ModelConfig):
     def _check(self) -> Self:
         check_known("cases", self.cases, ROSTERS)
         for allocator in self.allocators or ():
-            get_allocator(allocator)
+            check_rule(allocator)
         for key, values in (("allocators", self.allocators), ("budgets", self.budgets), ("lengths", self.lengths)):
             check_distinct(key, values)
         self.roster()
@@ -64,10 +77,9 @@ class ErasingNiahConfig(ModelConfig):
 
     def arms(self) -> tuple[Arm, ...]:
         """The four references, then every allocator at every budget."""
-        complete = self.sweep == "complete"
-        allocators = self.allocators if self.allocators is not None else names() if complete else CONTROLS
-        default = COMPLETE_BUDGETS if complete else DEFAULT_BUDGETS
-        return sweep_arms(allocators, self.budgets if self.budgets is not None else default)
+        allocators, budgets = _SWEEPS[self.sweep]()
+        arms = sweep_arms(self.allocators or allocators, self.budgets or budgets)
+        return (*arms, Arm(allocator=LOCALITY, budget=100.0)) if self.sweep == "locality" else arms
 
     def roster(self) -> NiahRoster:
         """The roster to build, with its lengths replaced where the run names its own."""

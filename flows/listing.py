@@ -19,6 +19,7 @@ def print_listing() -> None:
     from cachemend.repair_core.executors import EXECUTORS
     from cachemend.repair_core.policies import DIAGNOSTICS, POLICIES
     from cachemend.repair_core.refreshing import ATTENTIONS
+    from cachemend.repair_core.variants import VARIANTS
 
     print("experiments")
     for experiment in EXPERIMENTS.values():
@@ -36,6 +37,7 @@ def print_listing() -> None:
         )
     print(f"references: {', '.join(REFERENCES)}")
     print(f"allocators: {', '.join(names())}")
+    print(f"variants of sur: {', '.join(VARIANTS)}")
     print(f"policies: {', '.join(POLICIES)}")
     print(f"diagnostics: {', '.join(DIAGNOSTICS)}")
     print(f"families: {', '.join(FAMILIES)}")

@@ -37,11 +37,13 @@ class Segmentation(NamedTuple):
     texts: tuple[str, ...]
 
 
-def semantic_units(tokenizer: PreTrainedTokenizerBase, edit: Edit) -> Segmentation:
+def semantic_units(
+    tokenizer: PreTrainedTokenizerBase, edit: Edit, max_tokens: int = MAX_TOKENS, min_tokens: int = MIN_TOKENS
+) -> Segmentation:
     """Group the retained suffix into units at message, block, paragraph and sentence boundaries.
 
     The text is that of the edited context, clipped to the suffix first; a unit never crosses a message or a
-    structured block.
+    structured block. `max_tokens` and `min_tokens` are as for `build_units`.
     """
     if edit.suffix_length == 0:
         return Segmentation((), ())
@@ -51,7 +53,7 @@ def semantic_units(tokenizer: PreTrainedTokenizerBase, edit: Edit) -> Segmentati
     text = whole.text[origin:]
     spans = [Span(start - origin, stop - origin) for start, stop in spans]
     starts = message_starts(tokenizer, edit.suffix_ids, spans)
-    units = build_units(spans, containers(text, starts))
+    units = build_units(spans, containers(text, starts), max_tokens, min_tokens)
     return Segmentation(units, tuple(text[spans[u.start].start : spans[u.stop - 1].stop] for u in units))
 
 

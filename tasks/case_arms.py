@@ -7,13 +7,14 @@ import numpy as np
 from transformers.cache_utils import Cache
 
 from cachemend.datasets.niah_case import NiahCase
-from cachemend.repair_core import Arm, LoadedModel, RepairContext, allocate, refresh, repair_budget, replay
+from cachemend.repair_core import Arm, LoadedModel, RepairContext, refresh, replay
 from cachemend.repair_core.caches import Rows, clone_rows, plain_cache, read_rows
 from cachemend.repair_core.deltas import Delta, delta_of, restore
 from cachemend.repair_core.intervals import Positions, causal_pairs, maximal_intervals, token_layers
 from cachemend.repair_core.invariants import caches_equal, changed_rows
 from cachemend.repair_core.repairing import signal_seconds
 from cachemend.repair_core.timing import timed
+from cachemend.repair_core.variants import spend
 from cachemend.tasks.answer_arms import Built
 
 TIMED_STAGES = (
@@ -80,21 +81,25 @@ class CaseArms:
         timings: dict[str, float] = {}
         before = signal_seconds(context, arm.allocator)
         with timed(timings, "allocate", context.model):
-            positions = allocate(arm.allocator, context, arm.budget)
+            positions, allowance = spend(arm.allocator, context, arm.budget)
         signal = signal_seconds(context, arm.allocator)
-        cache, measured = self._refresh(positions)
+        # The first arm to need a signal computes it inside `allocate`.
+        return self.sparse(positions, allowance, signal, max(0.0, timings["allocate"] - (signal - before)))
+
+    def sparse(self, positions: Positions, allowance: int, signal: float, allocate: float) -> Built:
+        """The rows refreshed at `positions`, of which there should be `allowance`, and what choosing them took."""
+        cache, measured = self.refreshed(positions)
         row = self._work(positions) | {
-            "positions_budget": repair_budget(context.deletion.suffix_length, arm.budget),
+            "positions_budget": allowance,
             "t_signal": signal,
-            # The first arm to need a signal computes it inside `allocate`.
-            "t_allocate": max(0.0, timings["allocate"] - (signal - before)),
-            "t_shift": context.timings["shift"],
+            "t_allocate": allocate,
+            "t_shift": self.context.timings["shift"],
             **measured,
         }
         row["positions_exact"] = row["positions_exact"] and len(positions) == row["positions_budget"]
         return Built(positions.tobytes(), cache, row)
 
-    def _refresh(self, positions: Positions) -> tuple[Delta, dict[str, Any]]:
+    def refreshed(self, positions: Positions) -> tuple[Delta, dict[str, Any]]:
         """The rows refreshed at `positions`, their time and the invariants."""
         key = positions.tobytes()
         if key not in self._refreshed:

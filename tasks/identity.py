@@ -4,7 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from cachemend.repair_core import Arm
-from cachemend.repair_core.allocators import Signal, get_allocator
+from cachemend.repair_core.allocators import Signal
+from cachemend.repair_core.variants import signals_of
 from cachemend.warehouse.schemas import record_key
 
 
@@ -74,4 +75,4 @@ class RunIdentity(SharedIdentity):
 
 
 def _scored_by_auxiliary(arm: Arm) -> bool:
-    return arm.budget is not None and Signal.AUXILIARY_MODEL in get_allocator(arm.allocator).signals
+    return arm.budget is not None and Signal.AUXILIARY_MODEL in signals_of(arm.allocator)

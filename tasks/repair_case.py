@@ -13,11 +13,13 @@ from cachemend.repair_core import Answer, Arm, LoadedModel
 from cachemend.repair_core.deltas import Delta
 from cachemend.repair_core.diagnostics import normalized_recovery, total_variation
 from cachemend.repair_core.forward import input_device
+from cachemend.repair_core.locality import LOCALITY
 from cachemend.repair_core.memory import batch_bytes
 from cachemend.tasks.answer_arms import ArmAnswers, ask_caches
 from cachemend.tasks.case_arms import CaseArms
 from cachemend.tasks.ending import answer_text
 from cachemend.tasks.failures import failed_measurement, outcome_of
+from cachemend.tasks.locality_arm import build_locality
 
 
 def run_case(
@@ -38,12 +40,12 @@ def run_case(
     """
     try:
         shared = CaseArms(loaded=loaded, case=case, executor=executor, attention=attention, auxiliary=auxiliary)
-        score = _Scoring.prepare(shared, score_rule)
+        score = _Scoring.prepare(shared, score_rule, max_new_tokens)
     except Exception as error:  # noqa: BLE001  (a failing case becomes records with its reason)
         return [failed_measurement(case.gold, *outcome_of(error)) for _ in arms]
     answers = ArmAnswers(
-        build=shared.build,
-        ask=lambda caches: _ask(shared, caches, max_new_tokens),
+        build=lambda arm: build_locality(shared, arm, score.right) if arm.allocator == LOCALITY else shared.build(arm),
+        ask=score.ask,
         columns=score.columns,
         failed=partial(failed_measurement, case.gold),
         forget=shared.forget,
@@ -62,13 +64,23 @@ class _Scoring(NamedTuple):
 
     shared: CaseArms
     rule: str
+    max_new_tokens: int
     clean: Answer
     dirty: Answer
 
     @classmethod
-    def prepare(cls, shared: CaseArms, rule: str) -> "_Scoring":
+    def prepare(cls, shared: CaseArms, rule: str, max_new_tokens: int) -> "_Scoring":
         said = [_ask(shared, [cache], 0)[0] for cache in (shared.context.clean, shared.context.dirty)]
-        return cls(shared, rule, *said)
+        return cls(shared, rule, max_new_tokens, *said)
+
+    def ask(self, caches: Sequence[Cache | Delta]) -> list[Answer]:
+        """What each cache says."""
+        return _ask(self.shared, caches, self.max_new_tokens)
+
+    def right(self, caches: Sequence[Cache | Delta]) -> list[bool]:
+        """Whether what each cache says is the right answer."""
+        loaded, gold = self.shared.loaded, self.shared.case.gold
+        return [exact_match(answer_text(loaded, said.ids), gold, self.rule) == 1.0 for said in self.ask(caches)]
 
     def columns(self, said: Answer) -> dict[str, Any]:
         """What one answer adds to a record."""

@@ -13,9 +13,9 @@ DECAY = math.exp(-1 / 16)
 TOP = 4
 
 
-def unit_scores(relevance: Scores, units: Sequence[Unit]) -> Scores:
-    """Mean of the four largest token scores of each unit (all, if it has fewer)."""
-    return np.array([np.sort(relevance[u.start : u.stop])[-TOP:].mean() for u in units])
+def unit_scores(relevance: Scores, units: Sequence[Unit], top: int = TOP) -> Scores:
+    """Mean of the `top` largest token scores of each unit (all, if it has fewer)."""
+    return np.array([np.sort(relevance[u.start : u.stop])[-top:].mean() for u in units])
 
 
 def rank(scores: Scores) -> list[int]:
@@ -49,11 +49,11 @@ def admit(
     return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
 
 
-def envelope(relevance: Scores) -> Scores:
-    """Forward envelope u_t = max(exp(r_t - r_max), e^(-1/16) u_(t-1)) of one unit's scores (paper Eq. 8)."""
+def envelope(relevance: Scores, decay: float = DECAY) -> Scores:
+    """Forward envelope u_t = max(exp(r_t - r_max), decay u_(t-1)) of one unit's scores (paper Eq. 8: e^(-1/16))."""
     out = np.exp(relevance - relevance.max())
     for t in range(1, len(out)):
-        out[t] = max(out[t], DECAY * out[t - 1])
+        out[t] = max(out[t], decay * out[t - 1])
     return out
 
 
