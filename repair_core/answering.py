@@ -28,6 +28,7 @@ class Answer(NamedTuple):
         logprobs: mean log-probability per token, in nats, of each continuation that was asked for.
         query_seconds: time of the query forward; None when several caches shared it.
         decode_seconds: time of decoding; None when several caches shared it.
+        logits: FP32 [vocabulary], what `first` is the softmax of.
     """
 
     ids: tuple[int, ...]
@@ -35,6 +36,7 @@ class Answer(NamedTuple):
     logprobs: tuple[float, ...]
     query_seconds: float | None
     decode_seconds: float | None
+    logits: npt.NDArray[np.float32]
 
 
 def answer(
@@ -166,9 +168,9 @@ def _answers(
         ids = _greedy(batch, last, after, max_new_tokens, set(stop_ids))
     if batch.size > 1:
         seconds = {}
-    first = last.double().softmax(-1).cpu().numpy()
+    first, logits = last.double().softmax(-1).cpu().numpy(), last.cpu().numpy()
     return [
-        Answer(ids[i], first[i], tuple(s[i] for s in scores), seconds.get("query"), seconds.get("decode"))
+        Answer(ids[i], first[i], tuple(s[i] for s in scores), seconds.get("query"), seconds.get("decode"), logits[i])
         for i in range(batch.size)
     ]
 

@@ -1,0 +1,1 @@
+"""Numerical controls: repeated builds, executors against each other, and the residual bound, on Erasing-NIAH cases."""
