@@ -9,7 +9,7 @@ RESULTS ?= results
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo test test-flows test-rest test-all check lint bench lock clean
+.PHONY: setup demo test test-flows test-rest test-all check lint bench gpu-check lock clean
 
 setup: $(READY) $(MODEL)
 
@@ -50,6 +50,10 @@ check: lint test
 
 bench: setup
 	$(BIN)/python -m cachemend.tasks.bench $(SECTIONS)
+
+# Set-up is not needed: the Python of a machine with a GPU has torch, triton, transformers and numpy.
+gpu-check:
+	PYTHONPATH=src $(PYTHON) -m cachemend.tasks.gpu_check $(ARGS)
 
 lock:
 	$(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet pip-tools

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.models import WEIGHT_PATTERNS, resolve
+from cachemend.repair_core.random_models import PREFIX, is_random, random_dtype, shape_bytes
 from cachemend.tasks.cluster import Resources
 from cachemend.tasks.worker_spec import WorkerSpec
 
@@ -81,6 +82,8 @@ def weight_bytes(spec: WorkerSpec) -> int | None:
 
 
 def _file_bytes(model: str, revision: str | None, dtype: str) -> int | None:
+    if is_random(model):
+        return shape_bytes(model.removeprefix(PREFIX), random_dtype(dtype))
     source = Path(resolve(model))
     folder = source if source.is_dir() else _hub_folder(model, revision)
     if folder is None:

@@ -4,18 +4,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import nn
 
 from cachemend.repair_core import Deletion, LoadedModel, prefill, refresh, shift
 from cachemend.repair_core.caches import Rows, clone_rows, plain_cache, read_rows
 from cachemend.repair_core.executors import REPAIRING
-from cachemend.repair_core.intervals import Positions, causal_pairs
+from cachemend.repair_core.intervals import Positions
 from cachemend.repair_core.prefilling import extend
 from cachemend.tasks.bench.floor import Bound, Machine, bound_of_a_refresh, calibrate, products_of_a_refresh
 from cachemend.tasks.bench.sampling import Sample, interleaved
 from cachemend.tasks.bench.target import Target
+from cachemend.tasks.execution.supports import DELETED, matched_supports
 
 TIMED = """\
 timed: refresh: copy of the cache, plan and mask, all layers, write of the fresh rows
@@ -23,7 +23,6 @@ timed: refresh: copy of the cache, plan and mask, all layers, write of the fresh
        bottom-right: a control with the wrong mask; not a repair, not compared
        plain forward: B contiguous tokens behind N - B rows, no LM head; its own cache update copies the cache once
 ratios: over the measured products; over the larger of FLOPs over peak and bytes over bandwidth"""
-DELETED = 8
 IN_PLACE, CONTROL, PLAIN = "packed, in place", "bottom-right", "plain forward"
 
 
@@ -40,16 +39,6 @@ class ExecutorTimes(NamedTuple):
     rows: int
 
 
-def symmetric_intervals(length: int, count: int, n_intervals: int) -> Positions:
-    """`count` positions in `n_intervals` equal runs, symmetric about the middle of the context.
-
-    The sum of (u + 1) is the same for every number of intervals.
-    """
-    width = count // n_intervals
-    centres = (2 * np.arange(n_intervals) + 1) * length // (2 * n_intervals)
-    return np.concatenate([np.arange(c - width // 2, c - width // 2 + width) for c in centres])
-
-
 def bench_executors(
     loaded: LoadedModel, length: int = 2048, count: int = 64, intervals: tuple[int, ...] = (1, 4, 16), repeats: int = 9
 ) -> list[Target]:
@@ -59,9 +48,7 @@ def bench_executors(
     deletion = Deletion(prefix_ids=ids[:4], deleted_ids=ids[4 : 4 + DELETED], suffix_ids=ids[4 + DELETED :])
     shifted = shift(model, prefill(model, deletion.original_ids), deletion)
     scratch = plain_cache(clone_rows(read_rows(shifted)))
-    supports = {r: symmetric_intervals(length, count, r) for r in intervals}
-    if len({causal_pairs(s) for s in supports.values()}) != 1:
-        raise AssertionError("supports must have equal causal pairs")
+    supports = matched_supports(length, count, intervals)
     again = partial(refresh, model, token_ids=deletion.edited_ids)
     functions: dict[tuple[str, int], Callable[[], object]] = {}
     for r, support in supports.items():

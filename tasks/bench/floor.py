@@ -10,9 +10,14 @@ from torch.nn.functional import linear
 
 from cachemend.repair_core.forward import base_model
 
+_CPU = torch.device("cpu")
+
 
 class Machine(NamedTuple):
-    """Calibrated limits: FP32 FLOP/s of a large product and bytes/s of a large copy, at the run's threads."""
+    """Calibrated limits: FLOP/s of a large product and bytes/s of a large copy beyond any cache.
+
+    On a CPU at the run's threads.
+    """
 
     flops: float
     bandwidth: float
@@ -33,22 +38,24 @@ class Bound(NamedTuple):
         return f"FLOPs over peak {self.by_flops * 1e3:.1f} ms, bytes over bandwidth {self.by_bytes * 1e3:.1f} ms"
 
 
-def calibrate(repeats: int = 5) -> Machine:
-    """Measure both limits; best of `repeats`."""
-    size = 1536
-    a, b = torch.randn(2, size, size)
-    big = torch.randn(64 * 2**20 // 4)
+def calibrate(repeats: int = 5, dtype: torch.dtype = torch.float32, device: torch.device = _CPU) -> Machine:
+    """Measure both limits on `device`, the product in `dtype`; best of `repeats`."""
+    size, copied = (8192, 2**30) if device.type == "cuda" else (1536, 64 * 2**20)
+    a, b = torch.randn(2, size, size, device=device).to(dtype)
+    big = torch.randn(copied // 4, device=device)
     target = torch.empty_like(big)
-    product = _best(lambda: a @ b, repeats)
-    copy = _best(lambda: target.copy_(big), repeats)
+    product = _best(lambda: a @ b, repeats, device)
+    copy = _best(lambda: target.copy_(big), repeats, device)
     return Machine(2 * size**3 / product, 2 * big.nbytes / copy)
 
 
-def _best(function: Callable[[], object], repeats: int) -> float:
+def _best(function: Callable[[], object], repeats: int, device: torch.device) -> float:
     best = float("inf")
     for _ in range(repeats + 1):
         start = time.perf_counter()
         function()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
         best = min(best, time.perf_counter() - start)
     return best
 
@@ -114,4 +121,5 @@ def bytes_of_a_copy(model: nn.Module, copied: int) -> float:
 def _bytes_of_rows(model: nn.Module, count: int) -> float:
     base: Any = base_model(model)
     config = base.config
-    return 2 * config.num_key_value_heads * config.head_dim * 4 * len(base.layers) * count
+    itemsize = next(model.parameters()).element_size()
+    return 2 * config.num_key_value_heads * config.head_dim * itemsize * len(base.layers) * count

@@ -4,7 +4,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Key = TypeVar("Key")
 
@@ -27,10 +27,12 @@ def interleaved(
     warmups: int = 2,
     seed: int = 0,
     per_round: Mapping[Key, int] | None = None,
+    inspect: Callable[[Key, Any, float | None], None] | None = None,
 ) -> dict[Key, Sample]:
     """Time every function in each of `repeats` rounds, in an order drawn anew, after `warmups` untimed rounds.
 
     A function runs once a round, or as often as `per_round` says: short ones beside one that takes long.
+    `inspect` gets every name, its result and its seconds (None of a warm-up) after the clock has stopped.
     """
     often, rng = per_round or {}, random.Random(seed)
     order = [name for name in functions for _ in range(often.get(name, 1))]
@@ -39,8 +41,12 @@ def interleaved(
         rng.shuffle(order)
         for name in order:
             start = time.perf_counter()
-            functions[name]()
+            result = functions[name]()
             elapsed = time.perf_counter() - start
+            if inspect is not None:
+                inspect(name, result, elapsed if round_index >= warmups else None)
+            # The next function must not run beside the memory of this one's result.
+            del result
             if round_index >= warmups:
                 times[name].append(elapsed)
     return {name: Sample(median(t), min(t), max(t), len(t)) for name, t in times.items()}
