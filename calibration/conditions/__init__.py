@@ -5,6 +5,7 @@ Text in, records and numbers out; the same rules for every data set, all words o
 
 from cachemend.calibration.conditions.explaining import Explanation, explain
 from cachemend.calibration.conditions.extracting import Condition, extract_conditions
+from cachemend.calibration.conditions.extractor_version import EXTRACTOR_VERSION
 from cachemend.calibration.conditions.guards import Conflicts, Fired, detect_conflicts
 from cachemend.calibration.conditions.lexicon import Lexicon, load_lexicon
 from cachemend.calibration.conditions.matching import Matching, match, match_many
@@ -12,6 +13,7 @@ from cachemend.calibration.conditions.prepared import PreparedEntry, RequestScor
 from cachemend.calibration.conditions.signals import CandidateSignals, candidate_signals
 
 __all__ = [
+    "EXTRACTOR_VERSION",
     "CandidateSignals",
     "Condition",
     "Conflicts",

@@ -20,16 +20,24 @@ class Hit(NamedTuple):
     cue: Cue
 
 
-CueTable = Mapping[str, tuple[tuple[tuple[str, ...], Cue], ...]]
+# By first word: for each number of words, longest phrases first, what the words after the first stand for.
+CueTable = Mapping[str, tuple[tuple[int, Mapping[tuple[str, ...], tuple[Cue, ...]]], ...]]
 
 
 def cue_table(phrases: Iterable[tuple[str, Cue]]) -> CueTable:
     """Index phrases by their first word, longer phrases first; the order of the input does not matter."""
-    by_first: dict[str, set[tuple[tuple[str, ...], Cue]]] = {}
+    by_first: dict[str, dict[int, dict[tuple[str, ...], set[Cue]]]] = {}
     for phrase, cue in phrases:
         first, *rest = phrase.split()
-        by_first.setdefault(first, set()).add((tuple(rest), cue))
-    return {first: tuple(sorted(found, key=lambda entry: (-len(entry[0]), entry))) for first, found in by_first.items()}
+        by_length = by_first.setdefault(first, {})
+        by_length.setdefault(1 + len(rest), {}).setdefault(tuple(rest), set()).add(cue)
+    return {
+        first: tuple(
+            (length, {rest: tuple(sorted(cues)) for rest, cues in by_length[length].items()})
+            for length in sorted(by_length, reverse=True)
+        )
+        for first, by_length in by_first.items()
+    }
 
 
 def find_cues(words: Sequence[str], table: CueTable) -> list[Hit]:
@@ -40,8 +48,9 @@ def find_cues(words: Sequence[str], table: CueTable) -> list[Hit]:
         if found is None:
             continue
         kinds: set[str] = set()
-        for rest, cue in found:
-            if cue.kind not in kinds and tuple(words[start + 1 : start + 1 + len(rest)]) == rest:
-                kinds.add(cue.kind)
-                hits.append(Hit(start, 1 + len(rest), cue))
+        for length, by_rest in found:
+            for cue in by_rest.get(tuple(words[start + 1 : start + length]), ()):
+                if cue.kind not in kinds:
+                    kinds.add(cue.kind)
+                    hits.append(Hit(start, length, cue))
     return hits

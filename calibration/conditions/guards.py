@@ -4,7 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cachemend.calibration.candidate import Candidate
-from cachemend.calibration.conditions import guards_inputs, guards_records, guards_wording
+from cachemend.calibration.conditions import (
+    guards_dialogue,
+    guards_form,
+    guards_inputs,
+    guards_quantities,
+    guards_records,
+    guards_wording,
+)
 from cachemend.calibration.conditions.evidence import Clashes, Evidence, compare
 from cachemend.calibration.conditions.extracting import Condition, read_side
 from cachemend.calibration.conditions.lexicon import Lexicon, load_lexicon
@@ -13,11 +20,19 @@ LEVELS = ("rule", "ctx", "own")
 
 
 class Rule(NamedTuple):
-    """A guard: its level (one of `LEVELS`), its name, and the function that finds what clashes."""
+    """A guard.
+
+    Attributes:
+        level: one of `LEVELS`.
+        name: what it is called in explanations and tables.
+        find: finds what clashes.
+        of_queries: whether it compares the two requests and nothing else, so that equal ones need no look.
+    """
 
     level: str
     name: str
     find: Callable[[Evidence], Clashes]
+    of_queries: bool = False
 
 
 RULES = (
@@ -33,12 +48,26 @@ RULES = (
     Rule("ctx", "other authorisation", guards_inputs.other_authorisation),
     Rule("ctx", "other outcome", guards_inputs.other_outcome),
     Rule("own", "negation", guards_wording.negation),
-    Rule("own", "other number", guards_wording.other_number),
-    Rule("own", "swapped roles", guards_wording.swapped_roles),
+    Rule("own", "other number", guards_quantities.other_number, of_queries=True),
+    Rule("own", "other operator", guards_quantities.other_operator, of_queries=True),
+    Rule("own", "swapped roles", guards_wording.swapped_roles, of_queries=True),
     Rule("own", "replaced words", guards_wording.replaced_words),
-    Rule("own", "other request", guards_wording.other_request),
+    Rule("own", "other request", guards_wording.other_request, of_queries=True),
     Rule("own", "stated fact", guards_wording.stated_fact),
+    Rule("own", "other name", guards_form.other_name, of_queries=True),
+    Rule("own", "other form", guards_form.other_form, of_queries=True),
+    Rule("own", "cut off", guards_form.cut_off),
+    Rule("own", "too long", guards_form.too_long),
+    Rule("own", "emptied", guards_dialogue.emptied, of_queries=True),
+    Rule("own", "tool answer gone", guards_dialogue.tool_answer_gone),
+    Rule("own", "other history", guards_dialogue.other_history),
+    Rule("own", "other turn", guards_dialogue.other_turn),
+    Rule("own", "other correction", guards_dialogue.other_correction),
 )
+
+
+_RULES = tuple(rule[:3] for rule in RULES)
+_RULES_BESIDES = tuple(rule[:3] for rule in RULES if not rule.of_queries)
 
 
 class Fired(NamedTuple):
@@ -90,7 +119,7 @@ def detect_conflicts(
 def conflicts_of(evidence: Evidence) -> Conflicts:
     """Apply all rules."""
     fired = []
-    for level, name, find in RULES:
+    for level, name, find in _RULES_BESIDES if evidence.cache.query is evidence.request.query else _RULES:
         for found in find(evidence):
             fired.append(Fired(level, name, *found))
     levels = {found.level for found in fired}

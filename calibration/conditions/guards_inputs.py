@@ -12,6 +12,7 @@ from cachemend.calibration.conditions.typed_values import agree
 _AUTHORISATION = frozenset({"permission", "authentication"})
 _OUTCOME = frozenset({"outcome"})
 _OTHERS = _AUTHORISATION | _OUTCOME
+_TOOL_SPEAKERS = frozenset({"tool", "function"})
 _TOOL_TURN = frozenset({"tool_result", "tool_output", "observation", "tool_response", "result", "results"})
 _NONE: Values = frozenset()
 
@@ -21,6 +22,7 @@ def state_flip(evidence: Evidence) -> Clashes:
     return [
         flip
         for before, now in evidence.layers
+        if before is not now and before.states and now.states
         for flip in _flips(before.states, now.states, before.states.keys() - _OTHERS)
     ]
 
@@ -39,7 +41,13 @@ def _flips(before: Mapping[str, Values], now: Mapping[str, Values], names: froze
 def correction(evidence: Evidence) -> Clashes:
     """The request takes something back ("no, I meant ..."), and the cached one does not."""
     before, now = (
-        {cue.name for reading in (side.query, side.context) for cue in reading.cues if cue.kind == "correction"}
+        {
+            cue.name
+            for reading in (side.query, side.context)
+            if "correction" in reading.cue_kinds
+            for cue in reading.cues
+            if cue.kind == "correction"
+        }
         for side in (evidence.cache, evidence.request)
     )
     return [clash(before, now)] if now and not before else []
@@ -48,6 +56,8 @@ def correction(evidence: Evidence) -> Clashes:
 def other_date(evidence: Evidence) -> Clashes:
     """Dates or times of which none of one side can be one of the other: of the requests, then of everything."""
     (query, new_query), (context, new_context) = evidence.layers
+    if not (query.typed or context.typed) or not (new_query.typed or new_context.typed):
+        return []
     found = []
     for kind in ("date", "clock"):
         ours, theirs = _times(query, kind), _times(new_query, kind)
@@ -70,6 +80,7 @@ def other_authorisation(evidence: Evidence) -> Clashes:
     return [
         flip
         for before, now in evidence.layers
+        if before is not now
         for flip in (
             *_flips(before.states, now.states, _AUTHORISATION),
             *_flips(before.principals, now.principals, set(before.principals)),
@@ -79,12 +90,21 @@ def other_authorisation(evidence: Evidence) -> Clashes:
 
 def other_outcome(evidence: Evidence) -> Clashes:
     """A tool's outcome differs, or a tool has answered since."""
-    found = [flip for before, now in evidence.layers for flip in _flips(before.states, now.states, _OUTCOME)]
-    before, now = (_tool_turns(side.context) for side in (evidence.cache, evidence.request))
+    found = [
+        flip
+        for before, now in evidence.layers
+        if before is not now
+        for flip in _flips(before.states, now.states, _OUTCOME)
+    ]
+    before, now = (tool_turns(side.context) for side in (evidence.cache, evidence.request))
     if now and not before:
         found.append(clash(before, now))
     return found
 
 
-def _tool_turns(context: Reading) -> Values:
-    return _TOOL_TURN & context.keys
+def tool_turns(context: Reading) -> Values:
+    """Return the keys of a context under which a tool's answer stands; after "tool" it is more than the tool's name."""
+    found = _TOOL_TURN & context.keys
+    if _TOOL_SPEAKERS.isdisjoint(context.keys):
+        return found
+    return found | {f.field.path[-1] for f in context.fields if f.sentence and f.field.path[-1] in _TOOL_SPEAKERS}

@@ -34,12 +34,13 @@ def hashed(text: str) -> Sparse:
     tokens = _TOKENS.findall(text.lower())
     counts: dict[int, int] = {}
     for feature in (*tokens, *map(" ".join, pairwise(tokens))):
-        code = murmurhash3_32(feature, seed=0)
+        code = murmurhash3_32(feature)
         place = abs(code) % N_FEATURES
         counts[place] = counts.get(place, 0) + (1 if code >= 0 else -1)
     norm = sqrt(sum(count * count for count in counts.values())) or 1.0
     places = sorted(counts)
     values = np.array([counts[place] / norm for place in places], dtype=np.float64)
     places_array = np.array(places, dtype=np.int32)
-    places_array.flags.writeable = values.flags.writeable = False
+    places_array.setflags(write=False)
+    values.setflags(write=False)
     return Sparse(places_array, values)

@@ -14,6 +14,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cachemend.calibration.conditions.cues import Cue, CueTable, cue_table
+from cachemend.calibration.conditions.lexicon_patterns import named_id_pattern, operation_pattern, typed_pattern
+from cachemend.calibration.conditions.normal import not_spelled_out
 from cachemend.calibration.errors import CalibrationError
 
 PACKAGED = Path(__file__).with_name("lexicon.json")
@@ -26,6 +28,10 @@ _FIELDS: Mapping[str, type] = {
     "hazards": dict,
     "principals": dict,
     "ids": list,
+    "forms": dict,
+    "operators": dict,
+    "durations": dict,
+    "id_names": dict,
     "number_words": dict,
 }
 _WORD_LISTS = (
@@ -39,6 +45,12 @@ _WORD_LISTS = (
     "corrections",
     "role_markers",
     "person_roles",
+    "backward",
+    "assents",
+    "pronouns",
+    "token_limits",
+    "finish_keys",
+    "cut_finishes",
     "months",
     "weekdays",
     "question_words",
@@ -53,6 +65,7 @@ _PLAIN_CUES = (
     ("negation", "negations"),
     ("void", "void_negations"),
     ("correction", "corrections"),
+    ("backward", "backward"),
 )
 
 
@@ -93,6 +106,12 @@ class Lexicon:
         typed_keys: field names that say no more than a type does, to that type.
         words: the plain word lists, by name.
         number_words: spelled numbers to digits.
+        durations: units of time, to a scale within which units convert, and how many of its units each is.
+        operators: signs and words for operators, to one sign each.
+        operation: two operands and what stands between them; the right one is looked at only, as it may be the next's
+            left one.
+        id_names: names that an id is given under in running text ("acct"), to one name each.
+        named_id: such a name and the id after it.
     """
 
     version: str
@@ -107,6 +126,11 @@ class Lexicon:
     typed_keys: Mapping[str, str]
     words: Mapping[str, frozenset[str]]
     number_words: Mapping[str, str]
+    durations: Mapping[str, tuple[str, int]]
+    operators: Mapping[str, str]
+    operation: re.Pattern[str]
+    id_names: Mapping[str, str]
+    named_id: re.Pattern[str]
 
 
 def load_lexicon(path: Path | str | None = None) -> Lexicon:
@@ -151,6 +175,8 @@ def _check(path: Path, content: Any) -> None:
 
 def _compiled(content: dict[str, Any], digest: str) -> Lexicon:
     states = {entry["name"]: _state_kind(entry) for entry in content["states"]}
+    operators = {phrase: sign for sign, phrases in content["operators"].items() for phrase in phrases}
+    id_names = {alias: name for name, aliases in content["id_names"].items() for alias in aliases}
     return Lexicon(
         version=content["version"],
         digest=digest,
@@ -165,10 +191,17 @@ def _compiled(content: dict[str, Any], digest: str) -> Lexicon:
             for key in entry[field]
         },
         key_categories={key: category for category, keys in content["keys"].items() for key in keys},
-        typed=_typed_pattern(content),
+        typed=typed_pattern(content),
         typed_keys={key: entry["type"] for entry in content["ids"] for key in entry["keys"]},
         words=MappingProxyType({name: frozenset(content[name]) for name in _WORD_LISTS}),
         number_words=MappingProxyType(content["number_words"]),
+        durations={
+            unit: (scale, size) for scale, units in content["durations"].items() for unit, size in units.items()
+        },
+        operators=operators,
+        operation=operation_pattern(operators),
+        id_names=id_names,
+        named_id=named_id_pattern(id_names),
     )
 
 
@@ -181,7 +214,7 @@ def _state_kind(entry: dict[str, Any]) -> StateKind:
         phrase: value
         for field in ("values", "field_values")
         for value, phrases in entry[field].items()
-        for phrase in (*phrases, value)
+        for phrase in (*map(not_spelled_out, phrases), value)
     }
     return StateKind(
         entry["name"], entry["category"], entry["relation"], opposites, frozenset(entry["restricting"]), held
@@ -209,30 +242,6 @@ def _phrases(content: dict[str, Any]) -> list[tuple[str, Cue]]:
         found += [(phrase, Cue(kind, phrase, "")) for phrase in content[field]]
     for name, phrases in content["principals"].items():
         found += [(phrase, Cue("principal", name, "")) for phrase in phrases]
-    return found
-
-
-def _typed_pattern(content: dict[str, Any]) -> re.Pattern[str]:
-    """Join all typed patterns; a match starts and ends at a word's edge.
-
-    Most words start none of the patterns, so two cheap looks come first: a digit or a mark of an identifier later in
-    the same word, or the first letters of a word that dates and times are spelled with.
-    """
-    months = "|".join(f"{month}|{month[:3]}" for month in content["months"])
-    weekdays = "|".join(content["weekdays"])
-    groups = "|".join(
-        "(?P<{}>{})".format(
-            entry["type"], entry["pattern"].replace("{month}", f"(?:{months})").replace("{weekday}", f"(?:{weekdays})")
-        )
-        for entry in content["ids"]
-    )
-    first = sorted({word[:3] for word in (*content["months"], *content["weekdays"], *_TIME_WORDS)})
-    gate = rf"(?=[^\s]{{0,80}}?[\d@_/]|\w{{1,80}}\.\w|(?i:www|{'|'.join(first)}))"
-    return re.compile(rf"(?<![\w@#$]){gate}(?:{groups})(?!\w)")
-
-
-_TIME_WORDS = (
-    *("today", "tonight", "tomorrow", "yesterday", "next", "last", "this", "past", "previous", "coming"),
-    *("half", "quarter", "morning", "afternoon", "evening", "noon", "midnight"),
-    *("version", "revision", "release", "rev"),
-)
+    for name, values in content["forms"].items():
+        found += [(phrase, Cue("form", name, value)) for value, phrases in values.items() for phrase in phrases]
+    return [(not_spelled_out(phrase), cue) for phrase, cue in found]

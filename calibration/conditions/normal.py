@@ -9,6 +9,12 @@ MAX_VALUE_WORDS = 32
 _MARKS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": " - ", "−": "-", "\u00a0": " "})
 _WORD = re.compile(r"#?\w(?:[\w:./'@-]*\w)?")
 _SYMBOLS = re.compile(r"[^\w\s!-/:-@\[-`{-~]")
+_SHORT_NOT = re.compile(
+    r"\b(?:(ca|wo|sha|is|are|was|were|do|does|did|has|have|had|could|would|should|must|need)n'?t|(can)not)\b",
+    re.IGNORECASE,
+)
+_MAYBE_SHORT_NOT = re.compile(r"n'?t\b|nnot\b", re.IGNORECASE)  # a quick look, as few texts have one
+_FULL_VERBS = {"ca": "can", "wo": "will", "sha": "shall"}
 _INNER_SPACE = re.compile(r"[\s,;]+")
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?\Z")
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ied", "ies", "ed", "es", "s", "e", "y")
@@ -23,12 +29,24 @@ def clean(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Split into words, marks inside a word kept (``can't``, ``a.b@c.d``, ``#w12``); case is kept.
+    """Split into words, marks inside a word kept (``it's``, ``a.b@c.d``, ``#w12``); case is kept.
 
-    A sign that is no letter, digit or ASCII punctuation, such as an emoji, is a word by its code point: to a
-    pattern of letters and digits all such signs would look alike.
+    ``can't``, ``cant`` and ``cannot`` are ``can not``, and so with all short forms of "not". A sign that is no letter,
+    digit or ASCII punctuation, such as an emoji, is a word by its code point: to a pattern of letters and digits all
+    such signs would look alike.
     """
-    return _WORD.findall(_spelled(text))
+    return _WORD.findall(not_spelled_out(_spelled(text)))
+
+
+def not_spelled_out(text: str) -> str:
+    """Return text with every "not" as a word of its own, whichever way it was joined to its verb."""
+    return _SHORT_NOT.sub(_verb_and_not, text) if _MAYBE_SHORT_NOT.search(text) else text
+
+
+def _verb_and_not(match: re.Match[str]) -> str:
+    verb = match[1] or match[2]
+    full = _FULL_VERBS.get(verb.lower(), verb)
+    return (full.capitalize() if verb[0].isupper() else full) + " not"
 
 
 def _spelled(text: str) -> str:

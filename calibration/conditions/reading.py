@@ -34,6 +34,7 @@ class Reading(NamedTuple):
     """What a text holds.
 
     Attributes:
+        text: the text.
         fields: its fields, in order.
         sentences: its sentences, in order.
         all_sentences: the same and the values of fields that read like one.
@@ -44,12 +45,14 @@ class Reading(NamedTuple):
         asserted: kind and value of the states of its fields, and of sentences that are no question and no condition.
         typed: typed values, by type.
         cues: what its other phrases stand for.
+        cue_kinds: the kinds of its cues.
         principals: who acts according to its sentences, by relation.
         negated: stems of content words that a negation reaches.
         plain: stems of content words that none reaches.
         quantities: numbers, amounts and percentages of its sentences.
     """
 
+    text: str
     fields: tuple[ReadField, ...]
     sentences: tuple[Sentence, ...]
     all_sentences: tuple[Sentence, ...]
@@ -60,6 +63,7 @@ class Reading(NamedTuple):
     asserted: frozenset[tuple[str, str]]
     typed: Mapping[str, Values]
     cues: frozenset[Cue]
+    cue_kinds: Values
     principals: Mapping[str, Values]
     negated: Values
     plain: Values
@@ -112,7 +116,9 @@ def _read(text: str, lexicon: Lexicon, any_key: bool) -> Reading:
         if record.state is not None:
             states.add((record.state.kind, record.state.value))
             asserted.add((record.state.kind, record.state.value))
+    cues = frozenset[Cue]().union(*(one.cues for one in said))
     return Reading(
+        text=text,
         fields=tuple(fields),
         sentences=tuple(sentences),
         all_sentences=tuple(said),
@@ -122,7 +128,8 @@ def _read(text: str, lexicon: Lexicon, any_key: bool) -> Reading:
         states=_grouped(states),
         asserted=frozenset(asserted),
         typed=_grouped(typed),
-        cues=frozenset().union(*(one.cues for one in said)),
+        cues=cues,
+        cue_kinds=frozenset([cue.kind for cue in cues]),
         principals=_grouped(pair for one in said for pair in one.principals),
         negated=frozenset().union(*(one.negated for one in said)),
         plain=frozenset().union(*(one.plain for one in said)),

@@ -112,7 +112,7 @@ def _read(text: str, lexicon: Lexicon) -> Sentence:
         names=_names(raw, words, lexicon),
         states=_states(hits, lexicon),
         cues=frozenset([hit.cue for hit in hits if hit.cue.kind not in _NO_CUES]),
-        negated=frozenset([stem(words[i]) for i in content if i in negated_at]),
+        negated=frozenset([stem(words[i]) for i in negated_at]),
         plain=frozenset([stem(words[i]) for i in content if i not in negated_at]),
         principals=_principals(words, hits, lexicon),
         spelled_numbers=spelled,
@@ -152,7 +152,7 @@ def _negated(words: Sequence[str], hits: Sequence[Hit], stopwords: frozenset[str
     """Return the places of negated content words, and of the negations themselves."""
     reached: set[int] = set()
     negations: set[int] = set()
-    void = {hit.start for hit in hits if hit.cue.kind == "void"}
+    void = {place for hit in hits if hit.cue.kind == "void" for place in range(hit.start, hit.start + hit.length)}
     for hit in hits:
         # "No, I would like ..." answers; it negates nothing that follows.
         if hit.cue.kind != "negation" or hit.start in void or (hit.start == 0 and hit.cue.name == "no"):
@@ -167,6 +167,8 @@ def _negated(words: Sequence[str], hits: Sequence[Hit], stopwords: frozenset[str
 def _states(hits: Sequence[Hit], lexicon: Lexicon) -> tuple[State, ...]:
     """Return the states reported; a negated one is its opposite, or nothing where it has none."""
     hits = hits[:_MOST_CUES]
+    if not any(hit.cue.kind == "state" for hit in hits):
+        return ()
     resources = [hit for hit in hits if hit.cue.kind == "resource"]
     negations = [hit for hit in hits if hit.cue.kind == "negation"]
     covered: set[int] = set()
@@ -198,7 +200,7 @@ def _nearest(resources: Sequence[Hit], span: range) -> str:
 def _names(raw: Sequence[str], words: Sequence[str], lexicon: Lexicon) -> tuple[str, ...]:
     """Return runs of capitalised words; the first word of a sentence is capitalised anyway and does not count."""
     capital = [word[:1].isupper() and lower not in _NOT_NAMES for word, lower in zip(raw, words, strict=True)]
-    if sum(capital) > 0.6 * len(raw) and len(raw) > 2:
+    if True not in capital[1:] or (sum(capital) > 0.6 * len(raw) and len(raw) > 2):
         return ()
     names, run = [], []
     stopwords = lexicon.words["stopwords"]

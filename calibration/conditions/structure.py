@@ -11,12 +11,15 @@ from cachemend.calibration.conditions.normal import clean
 
 _LINE = re.compile(
     r"""(?:[-*•]\s+)?["']?(?P<key>[^\W\d_][\w.#/@\[\] -]{0,79}?)["']?\s*"""
-    r"""(?::(?=\s|$)|=(?!=))\s*(?P<value>.*)"""
+    r"""(?:(?P<colon>:)(?=\s|$)|=(?!=))\s*(?P<value>.*)"""
 )
 _PAIR = re.compile(
     r"""["'](?P<key>[^\W\d][\w .#/@-]{0,79})["']\s*:\s*"""
     r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s,{}\[\]"'][^,{}\[\]\n]*))"""
 )
+_LOGFMT = re.compile(r"""(?:[^\W\d][\w.-]{0,79}=(?:"[^"]*"|[^\s"&,;]*)(?:[\s,;&]+|\Z)){2,}""")
+_LOGFMT_PAIR = re.compile(r"""(?P<key>[^\W\d][\w.-]{0,79})=(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"&,;]*))""")
+_MAYBE_ID = re.compile(r"[=#]|:\w")
 _PIECES = re.compile(r"[;|]\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _UTTERANCE_WORDS = 3
@@ -61,9 +64,15 @@ def _line_units(line: str, lexicon: Lexicon, any_key: bool) -> Iterator[Field | 
         if fields:
             yield from fields
             return
+    if stripped.count("=") > 1 and _LOGFMT.fullmatch(stripped):
+        pairs = list(_LOGFMT_PAIR.finditer(stripped))
+        if all(_known(pair["key"], lexicon, any_key) for pair in pairs):
+            yield from (Field(key_path(pair["key"]), pair["quoted"] or pair["bare"] or "") for pair in pairs)
+            return
     match = _LINE.match(stripped)
-    if match is None or not _known(match["key"], lexicon, any_key):
-        yield from _sentences(stripped)
+    several_words = match is not None and match["colon"] is None and " " in match["key"].strip()
+    if match is None or several_words or not _known(match["key"], lexicon, any_key):
+        yield from _prose(stripped, lexicon)
         return
     path, value = key_path(match["key"]), match["value"].strip()
     if value[:1] in ("{", "["):
@@ -72,15 +81,22 @@ def _line_units(line: str, lexicon: Lexicon, any_key: bool) -> Iterator[Field | 
             yield from fields
             return
     if path[-1] in lexicon.words["speakers"] and len(value.split()) >= _UTTERANCE_WORDS:
-        yield from _sentences(value)
+        yield from _prose(value, lexicon)
     elif value:
         yield Field(path, value.rstrip(",").strip("\"'"))
 
 
-def _sentences(text: str) -> Iterator[str]:
+def _prose(text: str, lexicon: Lexicon) -> Iterator[Field | str]:
+    """Split running text into sentences; ids that it names, as in ``acct=4411``, are fields besides."""
     for sentence in _SENTENCE_END.split(text):
         if sentence.strip():
             yield sentence.strip()
+    if _MAYBE_ID.search(text):
+        for match in lexicon.named_id.finditer(text):
+            name, value = lexicon.id_names[match["name"].lower()], match["value"]
+            # A sorting key or a keyboard's key is a word.
+            if name != "key" or any(sign.isdigit() for sign in value):
+                yield Field((name,), value)
 
 
 def _is_field(piece: str, lexicon: Lexicon, any_key: bool) -> bool:

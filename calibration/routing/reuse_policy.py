@@ -11,7 +11,7 @@ from cachemend.calibration.routing.policy import Thresholds, check_range, check_
 from cachemend.calibration.routing.risk_map import RiskMap
 from cachemend.calibration.routing.selection import Selection
 
-VERSION = 1
+VERSION = 2
 
 
 class CalibrationCounts(NamedTuple):
@@ -37,6 +37,7 @@ class ReusePolicy:
 
     Attributes:
         lexicon_version, lexicon_digest: the lexicon that conditions were extracted with; SHA-256 in hex.
+        extractor_version: of the rules that made conditions and conflicts of texts; `conditions.EXTRACTOR_VERSION`.
         encoder: name of the query encoder.
         alpha: accepted-unsafe rate it was chosen under.
         budget: verifier calls per candidate it was chosen under.
@@ -54,6 +55,7 @@ class ReusePolicy:
 
     lexicon_version: str
     lexicon_digest: str
+    extractor_version: int
     encoder: str
     alpha: float
     budget: float

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cachemend.calibration.candidate import Candidate
 from cachemend.calibration.conditions.explaining import Explanation, explain
+from cachemend.calibration.conditions.extractor_version import EXTRACTOR_VERSION
 from cachemend.calibration.conditions.lexicon import Lexicon, load_lexicon
 from cachemend.calibration.conditions.prepared import PreparedEntry, prepare_entry, score_request
 from cachemend.calibration.conditions.signals import CandidateSignals
@@ -81,7 +82,7 @@ class Router:
         verifier_budget: counts every routed request; None for the policy's own rate over windows of 100.
 
     Raises:
-        CalibrationError: the policy was made with another lexicon or another encoder.
+        CalibrationError: the policy was made with another lexicon, another encoder or by another release's rules.
     """
 
     def __init__(
@@ -99,6 +100,11 @@ class Router:
         if encoder != policy.encoder:
             raise CalibrationError(
                 f"the policy was made with encoder {policy.encoder!r}, not {encoder!r}; calibrate again"
+            )
+        if policy.extractor_version != EXTRACTOR_VERSION:
+            raise CalibrationError(
+                f"the policy was made with extractor version {policy.extractor_version}; this release has version "
+                f"{EXTRACTOR_VERSION}, whose conditions and conflicts differ: calibrate again"
             )
         if self.lexicon.digest != policy.lexicon_digest:
             raise CalibrationError(

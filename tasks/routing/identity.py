@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from cachemend.warehouse.schemas import record_key
 
 EXPERIMENT = "response-routing"
-ENGINE_VERSION = 2
+ENGINE_VERSION = 3
 """Raised by hand when signals or verdicts of the same pair may change."""
 
 LABEL_ORACLE = "label-oracle"

@@ -114,6 +114,8 @@ def test_questions_and_conditions_assert_no_state() -> None:
     [
         ("I'm sorry, but I can’t help with that.", "refuse"),
         ("I am not able to share this.", "refuse"),
+        ("I can not help with that.", "refuse"),
+        ("I cant help with that.", "refuse"),
         ("Paris is the capital.", "answer"),
         ("", "nothing"),
     ],
@@ -162,6 +164,26 @@ def test_several_fields_on_a_line_and_speakers() -> None:
     assert split_text("User: Where is it? Tell me.", lexicon, any_key=True) == ["Where is it?", "Tell me."]
     assert split_text("user: mei_kovacs_8020", lexicon, any_key=True) == [Field(("user",), "mei_kovacs_8020")]
     assert split_text("Summarise: the text", lexicon, any_key=False) == ["Summarise: the text"]
+
+
+@pytest.mark.parametrize("text", ["I {} see it", "{} you see it?", "It {} be late"])
+@pytest.mark.parametrize(("short", "full"), [("can't", "can not"), ("cannot", "can not"), ("won’t", "will not")])
+def test_ways_to_write_not_are_one(text: str, short: str, full: str) -> None:
+    assert records(text.format(short), text.format(short)) == records(text.format(full), text.format(full))
+
+
+def test_ids_in_running_text_and_pairs_on_a_line_are_fields() -> None:
+    lexicon = load_lexicon()
+    assert split_text("Charge acct=44-11.", lexicon, any_key=False) == [
+        "Charge acct=44-11.",
+        Field(("account",), "44-11"),
+    ]
+    assert split_text('tenant=acme, note="on hold" x=1', lexicon, any_key=True) == [
+        Field(("tenant",), "acme"),
+        Field(("note",), "on hold"),
+        Field(("x",), "1"),
+    ]
+    assert split_text("Call sorted(rows, key=len)", lexicon, any_key=False) == ["Call sorted(rows, key=len)"]
 
 
 def test_case_punctuation_and_quotes_do_not_matter() -> None:

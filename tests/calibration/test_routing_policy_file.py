@@ -26,6 +26,7 @@ LIMITS = Thresholds(0.85, 0.05, 0.7, 0.6, 0.9, 0.5, 0.95)
 POLICY = ReusePolicy(
     lexicon_version="1",
     lexicon_digest="ab" * 32,
+    extractor_version=7,
     encoder="all-MiniLM-L6-v2",
     alpha=0.025,
     budget=0.3,
@@ -60,7 +61,8 @@ def test_the_file_is_plain_json(tmp_path: Path) -> None:
         raise AssertionError(f"{constant} is not JSON")
 
     content = json.loads(path.read_text(), parse_constant=refuse)
-    assert content["version"] == 1
+    assert content["version"] == 2
+    assert content["extractor_version"] == 7
     assert content["thresholds"]["tau_r"] is None
     assert content["risk_map"]["blocks"][0] == {"low": 0.0, "high": 1 / 3, "n": 40, "invalid": 1}
 
@@ -93,10 +95,12 @@ def changed(*keys: str | int, to: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (changed("version", to=2), "field version is 2; this release reads version 1"),
-        (changed("version", to="1"), "field version is '1'"),
-        (changed("version", to=1.0), r"field version is 1\.0; it must be a int"),
+        (changed("version", to=1), "field version is 1; this release reads version 2"),
+        (changed("version", to="2"), "field version is '2'"),
+        (changed("version", to=2.0), r"field version is 2\.0; it must be a int"),
         (changed("version", to=...), "field version is missing"),
+        (changed("extractor_version", to=...), "field extractor_version is missing"),
+        (changed("extractor_version", to="1"), "field extractor_version is a str; it must be a int"),
         (changed("alpha", to=...), "field alpha is missing"),
         (changed("alhpa", to=0.1), "field alhpa is unknown; known: lexicon_version"),
         (changed("alpha", to="0.1"), "field alpha is a str; it must be a float"),

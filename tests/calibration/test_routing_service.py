@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cachemend.calibration.candidate import Candidate
-from cachemend.calibration.conditions import candidate_signals, load_lexicon
+from cachemend.calibration.conditions import EXTRACTOR_VERSION, candidate_signals, load_lexicon
 from cachemend.calibration.conditions.lexicon import PACKAGED
 from cachemend.calibration.errors import CalibrationError
 from cachemend.calibration.routing import (
@@ -41,6 +41,7 @@ LEXICON = load_lexicon()
 POLICY = ReusePolicy(
     lexicon_version=LEXICON.version,
     lexicon_digest=LEXICON.digest,
+    extractor_version=EXTRACTOR_VERSION,
     encoder="letters",
     alpha=0.025,
     budget=0.3,
@@ -222,6 +223,12 @@ def test_the_explanation_is_made_on_demand_and_is_plain_json() -> None:
     explanation = json.loads(json.dumps(found.explanation().to_dict()))
     assert explanation["lexicon_digest"] == LEXICON.digest
     assert explanation["conflicts"]["fired"]
+
+
+def test_a_policy_of_another_extractor_is_refused() -> None:
+    made_before = replace(POLICY, extractor_version=EXTRACTOR_VERSION - 1)
+    with pytest.raises(CalibrationError, match=f"extractor version {EXTRACTOR_VERSION - 1}; this release has version"):
+        Router(made_before, letters, encoder="letters")
 
 
 def test_another_encoder_or_lexicon_is_refused(tmp_path: Path) -> None:
