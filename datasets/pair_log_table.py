@@ -103,6 +103,7 @@ def _read_parquet(path: Path, texts: frozenset[str]) -> pa.Table:
 
 
 def _read_csv(path: Path, texts: frozenset[str]) -> pa.Table:
+    _refuse_other_separators(path)
     bad: list[pa.csv.InvalidRow] = []
 
     def skip(row: pa.csv.InvalidRow) -> str:
@@ -124,6 +125,14 @@ def _read_csv(path: Path, texts: frozenset[str]) -> pa.Table:
             "put texts with commas, quotes or line breaks in double quotes"
         )
     return table
+
+
+def _refuse_other_separators(path: Path) -> None:
+    with path.open("rb") as file:
+        header = file.readline()
+    for name, separator in (("';'", b";"), ("a tab", b"\t")):
+        if separator in header and b"," not in header:
+            raise InputError(f"{path}: the separator seems to be {name}; save the file with commas between the columns")
 
 
 def _read_json(path: Path, texts: frozenset[str]) -> pa.Table:

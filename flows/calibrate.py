@@ -7,7 +7,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from cachemend.calibration.conditions import load_lexicon
+from cachemend.calibration.conditions import EXTRACTOR_VERSION, load_lexicon
 from cachemend.calibration.routing import DEFAULT_GRID, ReusePolicy, route
 from cachemend.calibration.splits import Split
 from cachemend.datasets.audit_sheet import read_label_sheet, write_label_sheet
@@ -88,6 +88,7 @@ def _calibrate(
     policy = ReusePolicy(
         lexicon_version=lexicon.version,
         lexicon_digest=lexicon.digest,
+        extractor_version=EXTRACTOR_VERSION,
         encoder=encoder.identity,
         alpha=options.alpha,
         budget=options.budget,

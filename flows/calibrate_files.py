@@ -26,7 +26,7 @@ def output_folder(folder: Path) -> Iterator[None]:
         InputError: it cannot be made or written.
     """
     made = [each for each in (folder, *folder.parents) if not each.exists()]
-    check_writable(folder)
+    check_writable(folder, "--out")
     try:
         yield
     except BaseException:

@@ -19,6 +19,7 @@ from cachemend.flows.settings import Settings, load_settings
 from cachemend.tasks.cluster import connected
 from cachemend.tasks.routing.analysing import Measurement, Plan, analyse_routing
 from cachemend.tasks.routing.identity import EXPERIMENT, RouteIdentity
+from cachemend.tasks.routing.probing import probe_pairs
 from cachemend.tasks.routing.scoring import score_pairs
 from cachemend.tasks.routing.staffing import RouteStaff, VerifierChoice, staff
 from cachemend.tasks.run_shards import Written
@@ -66,6 +67,8 @@ def response_routing(
                 instruments, texts = employed.instruments, config.store_text
                 written = score_pairs(folder, pool.file, identity, instruments, run_id=log.run_id, store_text=texts)
                 done[-1] = log, written
+                if pool.name != STRESS:  # its pairs have one label
+                    probe_pairs(folder, pool.file, identity, run_id=log.run_id)
                 measured.append(Measurement(identity, [pair.digest for pair in pool.cohort.cases]))
         analyse_routing(folder, measured, plan, run_id=name.run_id)
     except BaseException:
@@ -75,7 +78,7 @@ def response_routing(
     for log, written in done:
         log.write("done", written)
     n_written = sum(written.n_records for _, written in done)
-    summary = summarise_routing(folder, name.run_id, measured, n_written=n_written, notes=notes)
+    summary = summarise_routing(folder, name.run_id, measured, plan, n_written=n_written, notes=notes)
     print_routing_summary(summary)
     if deployment.id and summary.failures:
         raise SomeFailed(summary.failure_line)

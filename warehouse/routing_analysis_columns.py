@@ -2,8 +2,9 @@
 
 from cachemend.warehouse.column import Column, Kind, may, must
 from cachemend.warehouse.edit_columns import WRITTEN
-from cachemend.warehouse.routing_columns import ROUTE_POOLS, SIGNAL_SOURCES
+from cachemend.warehouse.routing_columns import PLAN, ROUTE_POOLS, SIGNAL_SOURCES
 
+SIDES = ("request", "response")
 MAP_KINDS = ("bin", "summary", "stratum", "conflict")
 
 GROUP: tuple[Column, ...] = (
@@ -11,6 +12,7 @@ GROUP: tuple[Column, ...] = (
     must("cohort_digest", Kind.TEXT, "digest of the whole pool"),
     must("pool", Kind.TEXT, "which pairs", allowed=ROUTE_POOLS),
     *SIGNAL_SOURCES,
+    *PLAN,
     must("diagnostic", Kind.BOOL, "the verdicts follow from the label: a ceiling, never a result"),
 )
 _METHOD = (
@@ -46,6 +48,13 @@ ROUTING_POINT_ROWS: tuple[Column, ...] = (
     may("relative_cost", Kind.DOUBLE, "cost over regenerating everything, equation 12"),
     must("n_without_hits", Kind.INT, "splits in which nothing was returned"),
     must("n_abstained", Kind.INT, "splits in which no policy was feasible or certified"),
+    may(
+        "observations_mean",
+        Kind.DOUBLE,
+        "what a policy that learns online learnt from, per cached entry; NULL for others",
+    ),
+    may("observations_max", Kind.INT, "the most of any entry"),
+    may("observations_ready", Kind.DOUBLE, "share of entries with enough to answer from the cache at all"),
     *WRITTEN,
 )
 ROUTING_RISK_ROWS: tuple[Column, ...] = (
@@ -73,7 +82,7 @@ ROUTING_TEST_ROWS: tuple[Column, ...] = (
     may("p_vchr", Kind.DOUBLE, "one-sided corrected repeated-holdout p of the VCHR claim"),
     may("p_fh", Kind.DOUBLE, "one-sided corrected repeated-holdout p of less FH"),
     may("p_joint", Kind.DOUBLE, "the larger of both"),
-    may("p_holm", Kind.DOUBLE, "the joint p after Holm over all comparators"),
+    may("p_holm", Kind.DOUBLE, "the joint p after Holm over all comparators of the reference"),
     must("family_size", Kind.INT, "comparisons in the Holm family"),
     may("d_vchr_low", Kind.DOUBLE, "lower end of the 95 % cluster-bootstrap interval of the pooled VCHR difference"),
     may("d_vchr_high", Kind.DOUBLE, "its upper end"),
@@ -145,12 +154,23 @@ SIGNAL_ROWS: tuple[Column, ...] = (
     *GROUP,
     must("signal", Kind.TEXT, "similarity (reversed), d_match, u_match, h, h_rule, h_ctx, h_own, d, u"),
     must("source", Kind.TEXT, "data set; empty for all"),
-    must("n", Kind.INT, "pairs or exposures"),
+    must("n", Kind.INT, "held-out exposures, summed over the splits"),
     must("n_invalid", Kind.INT, "invalid ones"),
     may("auroc", Kind.DOUBLE, "area under the ROC curve for ranking invalid reuse"),
     may("auroc_low", Kind.DOUBLE, "lower end of its 95 % cluster-bootstrap interval"),
     may("auroc_high", Kind.DOUBLE, "its upper end"),
     may("auprc", Kind.DOUBLE, "area under the precision-recall curve"),
+    *WRITTEN,
+)
+ROUTING_PROBE_ROWS: tuple[Column, ...] = (
+    must("experiment", Kind.TEXT, "experiment name"),
+    must("cohort_digest", Kind.TEXT, "digest of the whole pool"),
+    must("pool", Kind.TEXT, "which pairs", allowed=ROUTE_POOLS),
+    must("source", Kind.TEXT, "data set"),
+    must("side", Kind.TEXT, "all that the probe sees: the new request, or the cached response", allowed=SIDES),
+    must("n", Kind.INT, "pairs"),
+    may("auroc", Kind.DOUBLE, "area under the ROC curve of telling valid pairs; NULL where clusters make no folds"),
+    may("within_target", Kind.BOOL, "it is at most 0.60; if not, the side alone tells the label"),
     *WRITTEN,
 )
 ROUTING_MAP_ROWS: tuple[Column, ...] = (

@@ -23,11 +23,16 @@ SIGNAL_SOURCES: tuple[Column, ...] = (
     must("verifier", Kind.TEXT, "whose verdicts: model fingerprint, endpoint, recorded file or label-oracle"),
     must("engine_version", Kind.INT, "raised by hand when results may change"),
 )
+PLAN: tuple[Column, ...] = (
+    must("split_plan", Kind.TEXT, "number, fractions and seed of the splits, canonical text"),
+    must("own_guards", Kind.BOOL, "guards beyond the paper's (negation, number, role swap) count as conflicts"),
+)
 
 ROUTE_RECORDS: tuple[Column, ...] = (
     must("record_key", Kind.TEXT, "SHA-256 of the identity columns: one key, one result"),
     *_POOL,
     must("case_digest", Kind.TEXT, "digest of the pair"),
+    must("candidate_digest", Kind.TEXT, "digest of the five texts alone, without the label: what order and draws hash"),
     must("case_id", Kind.TEXT, "readable name of the pair"),
     must("source", Kind.TEXT, "data set the pair was built from"),
     must("family", Kind.TEXT, "kind of change; empty where unknown"),
@@ -70,9 +75,9 @@ ROUTE_RECORDS: tuple[Column, ...] = (
 ROUTE_EXPOSURES: tuple[Column, ...] = (
     *_POOL,
     *SIGNAL_SOURCES,
+    *PLAN,
     must("method", Kind.TEXT, "safecache or a baseline"),
     must("setting", Kind.TEXT, "its operating point, canonical text"),
-    must("split_plan", Kind.TEXT, "number, fractions and seed of the splits, canonical text"),
     must("split", Kind.INT, "repeated split, from 0"),
     must("case_digest", Kind.TEXT, "digest of the pair"),
     must("cluster", Kind.TEXT, "source object"),

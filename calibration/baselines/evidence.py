@@ -22,10 +22,13 @@ class Decisions(NamedTuple):
         accepted: the cached response is returned, bool ``[n]``.
         verifier_called: a language model was asked about the candidate, whatever it said, bool ``[n]``: what the cost
             protocol charges (paper appendix K).
+        observations: what a rule that learns while it serves learnt from, a number for each cached entry; None for
+            all others.
     """
 
     accepted: Flags
     verifier_called: Flags
+    observations: NDArray[np.intp] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,3 +101,8 @@ Rule = Callable[[Evidence], Decisions]
 def without_calls(accepted: Flags) -> Decisions:
     """Decisions of a rule that asks no language model."""
     return Decisions(accepted, np.zeros(len(accepted), dtype=bool))
+
+
+def abstain(evidence: Evidence) -> Decisions:
+    """Regenerate every response: the rule that a fit returns where no setting is feasible."""
+    return without_calls(np.zeros(len(evidence), dtype=bool))

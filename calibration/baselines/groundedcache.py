@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from cachemend.calibration.arrays import check_lengths, flags
 from cachemend.calibration.baselines.contextcache import sentences
-from cachemend.calibration.baselines.evidence import Decisions, Evidence, Floats, Rule, without_calls
+from cachemend.calibration.baselines.evidence import Decisions, Evidence, Floats, Rule, abstain, without_calls
 
 TAUS = (0.70, 0.80, 0.90, 0.95)
 LEVELS = tuple(step / 10 for step in range(1, 11))
@@ -53,8 +53,8 @@ def fit_groundedcache(calibration: Evidence, valid: ArrayLike) -> Rule:
     """Choose the thresholds of similarity, overlap and support on the calibration subset (appendix E).
 
     Like a routing policy's at alpha = 0 (equation 9): of the threshold triples that accept no invalid candidate, the
-    one that accepts most valid ones; the strictest on ties, similarity before overlap before support. None accepts
-    anything where no triple is free of invalid candidates.
+    one that accepts most valid ones; the strictest on ties, similarity before overlap before support. `abstain` where
+    none that accepts anything is free of invalid candidates.
 
     Args:
         calibration: of n candidates.
@@ -72,7 +72,7 @@ def fit_groundedcache(calibration: Evidence, valid: ArrayLike) -> Rule:
         hits = int((accepted & good).sum())
         if hits > most and not (accepted & ~good).any():
             best, most = thresholds, hits
-    return partial(groundedcache, thresholds=best)
+    return partial(groundedcache, thresholds=best) if most else abstain
 
 
 def groundedcache(evidence: Evidence, thresholds: Sequence[float]) -> Decisions:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cachemend.calibration.baselines.evidence import Decisions, Evidence, Rule
+from cachemend.calibration.baselines.evidence import Decisions, Evidence, Rule, abstain
 from cachemend.calibration.routing.exact import Rate
 from cachemend.calibration.routing.grid import PolicyGrid
 from cachemend.calibration.routing.policy import Thresholds
@@ -35,7 +35,8 @@ GRID = PolicyGrid(
 def fit_similarity_verifier(calibration: Evidence, valid: ArrayLike, target: Target) -> Rule:
     """Choose two similarity thresholds, for direct reuse and for verification, as routing policies are chosen.
 
-    Selection, hard budget and order are those of routing (equations 7 to 9); only the scores are fewer.
+    Selection, hard budget and order are those of routing (equations 7 to 9); only the scores are fewer. `abstain` where
+    no pair of thresholds keeps to the target.
 
     Args:
         calibration: of n candidates.
@@ -54,6 +55,8 @@ def fit_similarity_verifier(calibration: Evidence, valid: ArrayLike, target: Tar
         order=calibration.column("order"),
         grid=GRID,
     )
+    if not chosen.feasible:
+        return abstain
     return partial(similarity_verifier, thresholds=chosen.thresholds, budget=target.budget)
 
 

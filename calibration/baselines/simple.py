@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cachemend.calibration.baselines.evidence import Decisions, Evidence, without_calls
+from cachemend.calibration.baselines.evidence import Decisions, Evidence, abstain, without_calls
 
 
 def exact_match(evidence: Evidence) -> Decisions:
@@ -15,4 +15,4 @@ def exact_match(evidence: Evidence) -> Decisions:
 
 def no_cache(evidence: Evidence) -> Decisions:
     """Regenerate every response (paper appendix E)."""
-    return without_calls(np.zeros(len(evidence), dtype=bool))
+    return abstain(evidence)

@@ -24,6 +24,9 @@ LEAST = 6
 """Observations below which an entry always explores, the two anchors included."""
 
 _ANCHORS = ((0.0, 0.0), (1.0, 1.0))
+LEAST_COMPARISONS = LEAST - len(_ANCHORS)
+"""Explorations of an entry before it can answer from the cache at all."""
+
 _EPSILONS = np.linspace(1e-6, 1 - 1e-6, 50)
 _QUANTILES = norm.ppf(1 - _EPSILONS)
 # The released code tabulates the variance of t for separable observations: .035 for 6, .019 for 10, .009 for 15,
@@ -58,7 +61,7 @@ class _Fit(NamedTuple):
 def vcache_online(evidence: Evidence) -> Decisions:
     """Replay the online policy; each exploration asks a language model whether the two responses agree."""
     played = replay_online(evidence)
-    return Decisions(played.accepted, played.explored)
+    return Decisions(played.accepted, played.explored, played.observations)
 
 
 def replay_online(evidence: Evidence, *, delta: float = DELTA, seed: int = SEED) -> OnlineReplay:

@@ -1,4 +1,4 @@
-"""Learn-then-Test: exact binomial tests on one pair of each cluster (Angelopoulos et al. 2021)."""
+"""Learn-then-Test: exact binomial tests on one hit of each cluster (Angelopoulos et al. 2021)."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from scipy.stats import binom
 from cachemend.calibration.certified.certification import Certification, conclude
 from cachemend.calibration.certified.hits import check_hits, policy_flags
 from cachemend.calibration.certified.levels import check_levels
-from cachemend.calibration.certified.sampling import pairs_per_cluster
+from cachemend.calibration.certified.sampling import first_of_clusters, hash_order
 from cachemend.calibration.intervals import SEED
 
 DELTA = 0.05
@@ -41,10 +41,12 @@ def certify_by_binomial_tests(
 ) -> Certification:
     """Certify policies whose direct hits, and whose verified hits, each have a risk of at most `alpha`.
 
-    The risk is the probability that a returned response is invalid, of a pair drawn at random from a cluster drawn at
-    random. One pair of each cluster makes the trials independent; which one is decided by a seeded hash. A policy is
-    certified when the hypotheses of too high a risk are rejected for both kinds of hit, so its p-value is the larger.
-    A verifier budget leaves the tests exact where the order of requests does not depend on labels.
+    The risk of a kind of hit is the probability that it is invalid, of a hit drawn at random from a cluster drawn at
+    random among those that have any: every cluster weighs the same. One hit of each cluster makes the trials
+    independent, given which clusters have one; the first in the order of a seeded hash is taken, for each kind its
+    own. A policy is certified when the hypotheses of too high a risk are rejected for both kinds, so its p-value is
+    the larger, and no part of `delta` is spent on there being two. A verifier budget leaves the tests exact where the
+    order of requests does not depend on labels.
 
     Args:
         accepted: whether each policy returned the cached response, shape ``[policies, pairs]``; the policies in an
@@ -52,7 +54,7 @@ def certify_by_binomial_tests(
         verified: whether it did so, or refused, after the verifier; direct hits are accepted and not verified.
         valid: whether the response may be returned, shape ``[pairs]``.
         clusters: the cluster of each pair.
-        pair_ids: unique.
+        pair_ids: unique, and blind to labels: they decide which hits are taken.
         alpha: the risk; 0 abstains.
         delta: probability of certifying any policy above `alpha`.
         regions: whether each policy reuses directly and whether it verifies, by its thresholds, shape
@@ -71,14 +73,14 @@ def certify_by_binomial_tests(
         raise ValueError(f"accepted and verified have shapes {hits.accepted.shape} and {through_verifier.shape}")
     kinds = np.stack([hits.accepted & ~through_verifier, hits.accepted & through_verifier], axis=1)
     on = _regions(regions, kinds)
-    rows = pairs_per_cluster(clusters, pair_ids, seed=seed)
-    n = kinds[:, :, rows].sum(axis=2)
-    invalid = (kinds[:, :, rows] & ~hits.valid[rows]).sum(axis=2)
+    drawn = first_of_clusters(kinds, hits.clusters, hash_order(clusters, pair_ids, seed))
+    n = (drawn >= 0).sum(axis=2)
+    invalid = ((drawn >= 0) & ~hits.valid[drawn]).sum(axis=2)
     p = np.where(on, binomial_p(invalid, n, alpha), 0.0).max(axis=1)
 
     def evidence(policy: int) -> str:
         of_direct, of_verified = (f"{k} invalid of {m}" for k, m in zip(invalid[policy], n[policy], strict=True))
-        return f"{of_direct} direct and {of_verified} verified hits on one pair of each of {hits.n_clusters} clusters"
+        return f"{of_direct} direct and {of_verified} verified hits, one of a cluster, of {hits.n_clusters} clusters"
 
     return conclude(p, hits, alpha=alpha, delta=delta, starts=starts, evidence=evidence)
 

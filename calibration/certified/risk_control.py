@@ -1,13 +1,15 @@
 """Conformal risk control of invalid returns per request (Angelopoulos et al. 2024): a mean, without a confidence."""
 
-from typing import NamedTuple
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cachemend.calibration.certified.hits import check_hits
+from cachemend.calibration.certified.hits import Hits, check_hits
 from cachemend.calibration.certified.levels import check_levels
 from cachemend.calibration.errors import CalibrationError
+from cachemend.calibration.routing.exact import exact_rate
 
 
 class RiskControl(NamedTuple):
@@ -35,7 +37,7 @@ def control_risk(accepted: ArrayLike, valid: ArrayLike, clusters: ArrayLike, *, 
     """Choose the most permissive policy of a nested family whose mean loss on a new cluster is at most `alpha`.
 
     The loss of a cluster is the share of its pairs returned though invalid. It grows along the family, so that the
-    last policy with ``(n * mean + 1) / (n + 1) <= alpha`` keeps the expectation.
+    last policy with ``(n * mean + 1) / (n + 1) <= alpha`` keeps the expectation. Both sides are compared as fractions.
 
     Args:
         accepted: whether each policy returned the cached response, shape ``[policies, pairs]``; each policy returns
@@ -57,11 +59,10 @@ def control_risk(accepted: ArrayLike, valid: ArrayLike, clusters: ArrayLike, *, 
             f"accepted: policy {row + 1} refuses a pair that policy {row} returns; order a nested family from strict "
             "to permissive"
         )
-    sizes = np.bincount(hits.clusters)
-    loss = (hits.per_cluster(hits.accepted & ~hits.valid) / sizes).mean(axis=1)
-    bound = risk_bound(loss, hits.n_clusters)
-    chosen = last_controlled(bound, alpha)
     n = hits.n_clusters
+    exact = risk_bound(_mean_loss(hits), n)
+    chosen = last_controlled(exact, exact_rate("alpha", alpha))
+    bound = exact.astype(np.float64)
     if chosen >= 0:
         return RiskControl(alpha, int(chosen), bound, n, "")
     reason = (
@@ -73,12 +74,22 @@ def control_risk(accepted: ArrayLike, valid: ArrayLike, clusters: ArrayLike, *, 
     return RiskControl(alpha, None, bound, n, reason)
 
 
-def risk_bound(mean_loss: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def _mean_loss(hits: Hits) -> NDArray[Any]:
+    """Return the mean over clusters of the share of pairs lost, as fractions, shape ``[policies]``."""
+    size = np.bincount(hits.clusters)
+    lost = hits.per_cluster(hits.accepted & ~hits.valid)
+    sizes = np.unique(size)
+    of_size = np.stack([lost[:, size == each].sum(axis=1) for each in sizes], axis=1).tolist()
+    totals = [sum(map(Fraction, row, sizes.tolist()), Fraction(0)) for row in of_size]
+    return np.array([total / hits.n_clusters for total in totals], dtype=object)
+
+
+def risk_bound(mean_loss: NDArray[Any], n: int) -> NDArray[Any]:
     """Return ``(n * mean_loss + 1) / (n + 1)``, for losses from 0 to 1 of n exchangeable units."""
     return (n * mean_loss + 1) / (n + 1)
 
 
-def last_controlled(bound: NDArray[np.float64], alpha: float) -> NDArray[np.intp]:
+def last_controlled(bound: NDArray[Any], alpha: float | Fraction) -> NDArray[np.intp]:
     """Return the last place along the final axis with a bound of at most `alpha`; -1 for none.
 
     Args:

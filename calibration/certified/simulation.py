@@ -1,7 +1,8 @@
 """Certified selection on clustered data of known risk: how often it errs, and how often it certifies."""
 
 from collections.abc import Sequence
-from math import sqrt
+from itertools import combinations, product
+from math import comb, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ DIRECT, VERIFIED = 0.6, 0.3
 INVALID, STEPS = 0.48, 200
 _DEV_CLUSTERS = 3
 _LARGEST = 8
-_REGENERATED, _DIRECT, _VERIFIED = range(3)
+_NONE, _RIGHT, _WRONG = range(3)
 
 
 class SimulationRow(NamedTuple):
@@ -62,6 +63,20 @@ class SimulationRow(NamedTuple):
     mean_risk: float | None
 
 
+class Need(NamedTuple):
+    """What the test of one kind of hit needs.
+
+    Attributes:
+        hits: clusters that have one, on average.
+        allowed: how many of the hits drawn may be invalid; -1 where they are too few for any certificate.
+        chance: that no more are, at a quarter of the risk.
+    """
+
+    hits: int
+    allowed: int
+    chance: float
+
+
 def simulate(
     *,
     alphas: Sequence[float] = ALPHAS,
@@ -72,9 +87,9 @@ def simulate(
 ) -> list[SimulationRow]:
     """Run every method on beta-binomial clusters with a risk just above, and a quarter of, each alpha.
 
-    Clusters have 1 to 8 pairs, each number equally often; e-values use at most `MAX_PAIRS` of them. Their bets are
-    fixed on three times as many development clusters, which always have the low risk: a bet that is too high may cost
-    certificates, but no violations.
+    Clusters have 1 to 8 pairs, each number equally often; a test draws one hit of each kind from a cluster, e-values
+    use at most `MAX_PAIRS` of its pairs. Their bets are fixed on three times as many development clusters, which always
+    have the low risk: a bet that is too high may cost certificates, but no violations.
 
     Args:
         alphas: risks to certify, above 0.
@@ -105,6 +120,23 @@ def simulate(
     return rows
 
 
+def needs(alpha: float, *, delta: float = DELTA, n_clusters: int = N_CLUSTERS) -> tuple[Need, Need]:
+    """Return what the tests of direct and of verified hits come to on average, at a quarter of the risk.
+
+    Args:
+        alpha: risk to certify, above 0.
+        delta: error level.
+        n_clusters: clusters of a data set.
+    """
+    low = RISK_FACTORS[-1] * alpha
+    outcomes, chances = _drawn(low, (DIRECT, VERIFIED))
+    found = []
+    for hits in np.rint(n_clusters * chances @ (outcomes != _NONE)).astype(int).tolist():
+        allowed = int((binomial_p(np.arange(hits + 1), hits, alpha) <= delta).sum()) - 1
+        found.append(Need(hits, allowed, float(binom.cdf(allowed, hits, low))))
+    return found[0], found[1]
+
+
 def _p_values(
     rng: np.random.Generator, alpha: float, risk: float, n_clusters: int, replicates: int
 ) -> dict[str, NDArray[np.float64]]:
@@ -112,55 +144,69 @@ def _p_values(
 
     Every statistic is a count of clusters by kind: the counts are drawn at once, from the kinds' probabilities.
     """
-    kinds, chances = _kinds(risk)
-    route, wrong, hits, invalid = kinds.T
-    counts = rng.multinomial(n_clusters, chances, size=replicates)
 
-    def p_of_drawn(of_kind: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return binomial_p(counts[:, of_kind & (wrong == 1)].sum(axis=1), counts[:, of_kind].sum(axis=1), alpha)
+    def p_of_drawn(*shares: float) -> NDArray[np.float64]:
+        outcomes, chances = _drawn(risk, shares)
+        counts = rng.multinomial(n_clusters, chances, size=replicates)
+        return binomial_p(counts @ (outcomes == _WRONG), counts @ (outcomes != _NONE), alpha).max(axis=1)
 
-    def table(counted: NDArray[np.int64]) -> NDArray[np.int64]:
-        found = np.zeros((MAX_PAIRS + 1, MAX_PAIRS + 1, replicates), dtype=np.int64)
-        np.add.at(found, (hits, invalid), counted.T)
-        return np.moveaxis(found, 2, 0)
+    def table(clusters: int, of_risk: float) -> NDArray[np.int64]:
+        cells = _cells(of_risk)
+        return rng.multinomial(clusters, cells.ravel(), size=replicates).reshape(replicates, *cells.shape)
 
-    dev_chances = _kinds(RISK_FACTORS[-1] * alpha)[1]
-    bets = best_bets(table(rng.multinomial(_DEV_CLUSTERS * n_clusters, dev_chances, size=replicates)), alpha)
-    log_e = log_e_values(table(counts), bets[:, None], alpha)[:, 0]
+    bets = best_bets(table(_DEV_CLUSTERS * n_clusters, RISK_FACTORS[-1] * alpha), alpha)
+    log_e = log_e_values(table(n_clusters, risk), bets[:, None], alpha)[:, 0]
     return {
-        DIRECT_ONLY: p_of_drawn(route != _REGENERATED),
-        BOTH_KINDS: np.maximum(p_of_drawn(route == _DIRECT), p_of_drawn(route == _VERIFIED)),
+        DIRECT_ONLY: p_of_drawn(DIRECT + VERIFIED),
+        BOTH_KINDS: p_of_drawn(DIRECT, VERIFIED),
         E_VALUES: np.exp(np.minimum(-log_e, 0.0)),
     }
 
 
-def _kinds(risk: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return all kinds of cluster, shape ``[kinds, 4]``, and their probabilities.
+def _drawn(risk: float, shares: Sequence[float]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return what can become of the first hit of each kind in a cluster, ``[outcomes, kinds]``, and the probabilities.
 
-    A kind is the route of the pair drawn, whether that pair is a wrong hit, and hits and invalid hits of the cluster.
+    Args:
+        risk: of all kinds.
+        shares: of pairs that are hits of each kind.
     """
+    sizes = np.arange(1, _LARGEST + 1)
+    outcomes = list(product((_NONE, _RIGHT, _WRONG), repeat=len(shares)))
+    chances = []
+    for outcome in outcomes:
+        there = [share for share, drawn in zip(shares, outcome, strict=True) if drawn != _NONE]
+        never = sum(shares) - sum(there)
+        # No pair of the kinds that are absent and one at least of each that is there, by inclusion and exclusion.
+        seen = sum(
+            (-1) ** n * ((1 - never - sum(left)) ** sizes).mean()
+            for n in range(len(there) + 1)
+            for left in combinations(there, n)
+        )
+        wrong = outcome.count(_WRONG)
+        chances.append(seen * betabinom.pmf(wrong, len(there), *_beta(risk)) / comb(len(there), wrong))
+    return np.array(outcomes), np.array(chances)
+
+
+def _cells(risk: float) -> NDArray[np.float64]:
+    """Return the probability of each number of hits and invalid hits of a cluster that count for an e-value."""
+    cells = np.zeros((MAX_PAIRS + 1, MAX_PAIRS + 1))
+    for size in range(1, _LARGEST + 1):
+        counted = min(size, MAX_PAIRS)
+        for hits in range(counted + 1):
+            chance = binom.pmf(hits, counted, DIRECT + VERIFIED) / _LARGEST
+            cells[hits, : hits + 1] += chance * betabinom.pmf(np.arange(hits + 1), hits, *_beta(risk))
+    return cells
+
+
+def _beta(risk: float) -> tuple[float, float]:
+    """Return the parameters of the clusters' own risks."""
     spread = (1 - CORRELATION) / CORRELATION
-    kinds, chances = [], []
-    for size in range(1, MAX_PAIRS + 1):
-        others = size - 1
-        of_size = (1 if size < MAX_PAIRS else _LARGEST - others) / _LARGEST
-        for route, share in enumerate((1 - DIRECT - VERIFIED, DIRECT, VERIFIED)):
-            for more in range(others + 1):
-                hits = more + (route != _REGENERATED)
-                of_hits = of_size * share * binom.pmf(more, others, DIRECT + VERIFIED)
-                for invalid in range(hits + 1):
-                    chance = of_hits * betabinom.pmf(invalid, hits, risk * spread, (1 - risk) * spread)
-                    # Pairs of a cluster are exchangeable: of its hits, the one drawn is wrong in invalid of hits cases.
-                    wrong = invalid / hits if route != _REGENERATED else 0.0
-                    kinds += [(route, 0, hits, invalid), (route, 1, hits, invalid)]
-                    chances += [chance * (1 - wrong), chance * wrong]
-    return np.array(kinds), np.array(chances)
+    return risk * spread, (1 - risk) * spread
 
 
 def _risk_control(rng: np.random.Generator, alpha: float, n_clusters: int, replicates: int) -> SimulationRow:
     """Choose on a path of thresholds t; valid pairs score uniformly, invalid ones at most t with probability t^2."""
-    spread = (1 - CORRELATION) / CORRELATION
-    rate = rng.beta(INVALID * spread, (1 - INVALID) * spread, size=(replicates, n_clusters))
+    rate = rng.beta(*_beta(INVALID), size=(replicates, n_clusters))
     size = rng.integers(1, _LARGEST + 1, size=rate.shape)
     invalid = rng.binomial(size, rate).ravel()
     step = (np.sqrt(rng.random(invalid.sum())) * STEPS).astype(np.intp)

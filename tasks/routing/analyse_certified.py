@@ -80,7 +80,7 @@ def replay_certified(
 
 def _certified(procedure: str, at: SplitScores, tried: _Candidates, path: _Candidates, alpha: float) -> Thresholds:
     cal = at.cal
-    names, ids = cal.clusters.astype(str), cal.columns["case_digest"].astype(str)
+    names, ids = cal.clusters.astype(str), cal.keys.astype(str)
     if procedure == RISK_CONTROL:
         controlled = control_risk(path.cal[0], cal.valid, names, alpha=alpha)
         return REGENERATE_ALL if controlled.chosen is None else path.policies[controlled.chosen]
@@ -91,9 +91,7 @@ def _certified(procedure: str, at: SplitScores, tried: _Candidates, path: _Candi
         found = certify_by_binomial_tests(*tried.cal, cal.valid, names, ids, alpha=alpha, regions=tried.regions)
     else:
         dev = at.dev
-        bets = bet_on_dev(
-            tried.dev[0], dev.valid, dev.clusters.astype(str), dev.columns["case_digest"].astype(str), alpha=alpha
-        )
+        bets = bet_on_dev(tried.dev[0], dev.valid, dev.clusters.astype(str), dev.keys.astype(str), alpha=alpha)
         found = certify_by_e_values(tried.cal[0], cal.valid, names, ids, alpha=alpha, bets=bets)
     return REGENERATE_ALL if found.chosen is None else tried.policies[found.chosen]
 

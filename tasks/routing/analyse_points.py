@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cachemend.calibration.baselines.vcache_online import LEAST_COMPARISONS
 from cachemend.calibration.bounds import exact_upper
 from cachemend.calibration.cluster_tests import cluster_bootstrap, label_swap
 from cachemend.calibration.holdout_test import NON_INFERIORITY, choose_claim, joint_holdout_test
@@ -15,7 +16,7 @@ from cachemend.tasks.routing.replaying import POINTS, SAFECACHE, Series
 from cachemend.tasks.routing.stacked import Counts, Exposures
 
 REFERENCE = POINTS[-1].setting
-"""The utility-oriented point, which the paper compares with (appendix G)."""
+"""The utility-oriented point, which the paper compares with every method (appendix G)."""
 
 _MARGIN = 0.01
 
@@ -55,9 +56,22 @@ def point_rows(measured: Sequence[Measured], exposures: Exposures) -> list[dict[
                 "relative_cost": counts.cost,
                 "n_without_hits": counts.rates.n_without_hits,
                 "n_abstained": len(each.series.abstained),
+                **_observed(each.series),
             }
         )
     return rows
+
+
+def _observed(series: Series) -> dict[str, Any]:
+    """How much a policy that learns online had to learn from; an entry in several splits counts in each."""
+    if not series.observations:
+        return dict.fromkeys(("observations_mean", "observations_max", "observations_ready"))
+    counts = np.concatenate(series.observations)
+    return {
+        "observations_mean": float(counts.mean()),
+        "observations_max": int(counts.max()),
+        "observations_ready": float((counts >= LEAST_COMPARISONS).mean()),
+    }
 
 
 def risk_rows(measured: Sequence[Measured], pool: RoutedPool, exposures: Exposures) -> list[dict[str, Any]]:
@@ -95,12 +109,28 @@ def _at_prevalences(counts: Counts, exposures: Exposures) -> dict[str, float | N
 
 
 def test_rows(measured: Sequence[Measured], exposures: Exposures) -> list[dict[str, Any]]:
-    """Columns of `routing_test_rows`: the reference setting against every comparator, Holm over all of them."""
-    ours = next(each for each in measured if each.named == {"method": SAFECACHE, "setting": REFERENCE})
+    """Columns of `routing_test_rows`: settings of the router against comparators, Holm over those of each setting.
+
+    The reference is compared with every comparator, each other operating point with what a simpler cache does under
+    the same target and budget: exact match, and similarity + verifier selected for that very point.
+    """
+    routers = [each for each in measured if each.series.method == SAFECACHE]
+    rivals = [each for each in measured if each.series.method != SAFECACHE]
     rows = []
-    for each in measured:
-        if each.series.method == SAFECACHE:
-            continue
+    for ours in routers:
+        setting = ours.series.setting
+        against = [each for each in rivals if setting == REFERENCE or _is_simpler(each.series, setting)]
+        rows += _compared(ours, against, exposures)
+    return rows
+
+
+def _is_simpler(series: Series, setting: str) -> bool:
+    return series.method == "exact-match" or (series.method == "similarity-verifier" and series.setting == setting)
+
+
+def _compared(ours: Measured, against: Sequence[Measured], exposures: Exposures) -> list[dict[str, Any]]:
+    rows = []
+    for each in against:
         a, b = ours.counts, each.counts
         ahead = np.subtract(ours.series.calibration_vchr, each.series.calibration_vchr)
         claim = choose_claim(ahead)
@@ -116,7 +146,7 @@ def test_rows(measured: Sequence[Measured], exposures: Exposures) -> list[dict[s
         swapped = label_swap(a.accepted, b.accepted, exposures.valid, exposures.clusters)
         rows.append(
             {
-                "reference": REFERENCE,
+                "reference": ours.series.setting,
                 **each.named,
                 "claim": "ni+sup" if claim == NON_INFERIORITY else "sup",
                 "d_vchr": test.vchr.mean,

@@ -20,32 +20,45 @@ from cachemend.tasks.routing.stacked import Exposures
 _REPLICATES = 1_000  # AUROC intervals of nine signals over five sources
 
 
-def signal_rows(pool: RoutedPool) -> list[dict[str, Any]]:
-    """Columns of `signal_rows`: raw signals on the pairs of the pool, over all sources and within each."""
-    signals = pool.signals
+def signal_rows(
+    pool: RoutedPool, splits: Sequence[Split], exposures: Exposures, *, own_guards: bool
+) -> list[dict[str, Any]]:
+    """Columns of `signal_rows`: raw signals, and those that policies decide on, over the held-out exposures.
+
+    The routed signals D and U of an exposure are those by the risk map of its split.
+
+    Args:
+        pool: the pool.
+        splits, exposures: of it.
+        own_guards: whether this project's further guards count as conflicts.
+    """
+    routed = [split_scores(pool, split, own_guards=own_guards).test_scores for split in splits]
+    signals, rows_of = pool.signals, exposures.rows
     named = {
-        "similarity": -pool.columns["similarity"],
-        "d_match": signals.d_match,
-        "u_match": signals.u_match,
-        "h": signals.h_rule | signals.h_ctx,
-        "h_rule": signals.h_rule,
-        "h_ctx": signals.h_ctx,
-        "h_own": signals.h_own,
+        "similarity": -pool.columns["similarity"][rows_of],
+        "d_match": signals.d_match[rows_of],
+        "u_match": signals.u_match[rows_of],
+        "h": (signals.h_rule | signals.h_ctx)[rows_of],
+        "h_rule": signals.h_rule[rows_of],
+        "h_ctx": signals.h_ctx[rows_of],
+        "h_own": signals.h_own[rows_of],
+        "d": np.concatenate([scores.d for scores in routed]),
+        "u": np.concatenate([scores.u for scores in routed]),
     }
-    sources = pool.columns["source"].astype(str)
+    sources = pool.columns["source"].astype(str)[rows_of]
     rows = []
     for source in ("", *sorted(set(sources))):
-        inside = np.ones(len(pool), dtype=bool) if not source else sources == source
+        inside = np.ones(len(rows_of), dtype=bool) if not source else sources == source
         for name, values in named.items():
-            rows.append({"signal": name, "source": source, **_ranked(values[inside], pool, inside)})
+            rows.append({"signal": name, "source": source, **_ranked(values[inside], exposures, inside)})
     return rows
 
 
-def _ranked(values: NDArray[Any], pool: RoutedPool, inside: NDArray[np.bool_]) -> dict[str, Any]:
-    valid = pool.valid[inside]
+def _ranked(values: NDArray[Any], exposures: Exposures, inside: NDArray[np.bool_]) -> dict[str, Any]:
+    valid = exposures.valid[inside]
     told: dict[str, Any] = {"n": int(inside.sum()), "n_invalid": int((~valid).sum())}
     try:
-        found = ranking(values.astype(np.float64), valid, pool.clusters[inside].astype(str), replicates=_REPLICATES)
+        found = ranking(values.astype(np.float64), valid, exposures.clusters[inside], replicates=_REPLICATES)
     except CalibrationError:  # one label only: there is nothing to rank
         return {**told, **dict.fromkeys(("auroc", "auroc_low", "auroc_high", "auprc"))}
     return {

@@ -63,6 +63,11 @@ class Plan:
         shares = "/".join(f"{100 * share:g}" for share in FRACTIONS)
         return f"{self.n_splits} x {shares} seed {self.seed}"
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns that tell rows of this plan from those of others."""
+        return {"split_plan": self.text, "own_guards": self.own_guards}
+
     def splits(self, pool: RoutedPool) -> list[Split]:
         """The splits of a pool: by cluster, stratified by source."""
         return repeated_splits(
@@ -87,7 +92,8 @@ def analyse_routing(results: Path, measured: Sequence[Measurement], plan: Plan, 
         splits = plan.splits(pool)
         for diagnostic in (False, True):
             judged = pool.with_verdicts(pool.valid) if diagnostic else pool
-            writer = _Writer(results, f"{run_id}-{name}", judged.identity.group(diagnostic=diagnostic))
+            shared = judged.identity.group(diagnostic=diagnostic) | plan.columns
+            writer = _Writer(results, f"{run_id}-{name}", shared)
             others = {} if diagnostic else other_verdicts(results, pool)
             _analyse(writer, judged, splits, plan, others, diagnostic)
     base = next((name for name in _CALIBRATED_ON if name in pools), None)
@@ -95,7 +101,7 @@ def analyse_routing(results: Path, measured: Sequence[Measurement], plan: Plan, 
         stress, calibrated_on = pools[STRESS], pools[base]
         first = plan.splits(calibrated_on)[0]
         rows = stress_rows(calibrated_on, first, stress, own_guards=plan.own_guards)
-        writer = _Writer(results, f"{run_id}-{STRESS}", stress.identity.group(diagnostic=False))
+        writer = _Writer(results, f"{run_id}-{STRESS}", stress.identity.group(diagnostic=False) | plan.columns)
         writer.write("routing_stress_rows", [{**row, "calibrated_on": base} for row in rows])
 
 
@@ -123,9 +129,9 @@ def _analyse(
     writer.write("routing_frozen_rows", frozen_rows(pool, splits, exposures, others, own_guards=guards))
     writer.write("routing_certified_rows", _certified_rows(certified, measured, exposures))
     if not diagnostic:
-        writer.write("route_exposures", _exposure_rows(everyone, pool, exposures, plan))
+        writer.write("route_exposures", _exposure_rows(everyone, pool, exposures))
         routers = [each for each in series if each.point is not None and each.method == SAFECACHE]
-        writer.write("signal_rows", signal_rows(pool))
+        writer.write("signal_rows", signal_rows(pool, splits, exposures, own_guards=plan.own_guards))
         writer.write("routing_map_rows", map_rows(pool, splits, routers[0], own_guards=plan.own_guards))
         verdicts = [None if text is None else Verdict[text] for text in pool.columns["verdict"]]
         writer.write("verifier_quality_rows", quality_rows(pool, verdicts, routers, exposures))
@@ -158,9 +164,7 @@ def _certified_rows(
     return rows
 
 
-def _exposure_rows(
-    everyone: Sequence[Series], pool: RoutedPool, exposures: Exposures, plan: Plan
-) -> list[dict[str, Any]]:
+def _exposure_rows(everyone: Sequence[Series], pool: RoutedPool, exposures: Exposures) -> list[dict[str, Any]]:
     digests = pool.columns["case_digest"][exposures.rows].tolist()
     rows = []
     for series in everyone:
@@ -171,7 +175,6 @@ def _exposure_rows(
                 {
                     "method": series.method,
                     "setting": series.setting,
-                    "split_plan": plan.text,
                     "split": int(exposures.split[at]),
                     "case_digest": digest,
                     "cluster": str(exposures.clusters[at]),

@@ -1,5 +1,6 @@
 """A measured pool as arrays: what policies see, what baselines see, and the labels beside them."""
 
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +20,7 @@ from cachemend.warehouse.scanning import scan
 from cachemend.warehouse.schemas import TABLES
 
 _TEXTS = (
-    *("case_digest", "case_id", "source", "family", "cluster", "rule", "entry_digest"),
+    *("case_digest", "candidate_digest", "case_id", "source", "family", "cluster", "rule", "entry_digest"),
     *("verdict", "query_filter"),
 )
 _MEASURES = ("similarity", "likelihood", "dialogue_similarity", "evidence_overlap", "response_support")
@@ -45,9 +46,10 @@ class RoutedPool:
     @classmethod
     def read(cls, results: Path, identity: RouteIdentity, digests: list[str]) -> Self:
         """Read the records of the pairs with these digests; those without signals are left out."""
-        known = {row["case_digest"]: row for row in _rows(results, identity)}
+        known = {row["case_digest"]: row for row in records_of(results, identity, ", ".join(_COLUMNS))}
         rows = [known[digest] for digest in digests if digest in known and known[digest]["similarity"] is not None]
         columns = {name: _array(name, [row[name] for row in rows]) for name in _COLUMNS}
+        columns["candidate_digest"] = _numbered(columns["candidate_digest"].tolist())
         verified = np.array([row["verdict"] == Verdict.VALID.name for row in rows], dtype=bool)
         judged = any(row["verdict"] is not None for row in rows)
         return cls(identity=identity, columns=columns, verified=verified, judged=judged)
@@ -59,6 +61,11 @@ class RoutedPool:
     def valid(self) -> NDArray[np.bool_]:
         """The labels."""
         return self.columns["valid"]
+
+    @property
+    def keys(self) -> NDArray[Any]:
+        """What request order and draws are hashed from: a digest of each pair's texts, which no label is part of."""
+        return self.columns["candidate_digest"]
 
     @property
     def clusters(self) -> NDArray[Any]:
@@ -81,8 +88,8 @@ class RoutedPool:
         return replace(self, verified=np.asarray(verified, dtype=bool), judged=True)
 
     def order(self, seed: int = SEED) -> NDArray[np.intp]:
-        """The request order: by seeded hashes of the pairs' digests."""
-        return canonical_order(self.columns["case_digest"].tolist(), seed)
+        """The request order: by seeded hashes of the pairs' keys."""
+        return canonical_order(self.keys.tolist(), seed)
 
     def evidence(self) -> Evidence:
         """What baselines look at; what was not measured passes no threshold."""
@@ -130,14 +137,30 @@ def other_verdicts(results: Path, pool: RoutedPool) -> dict[str, NDArray[np.bool
     }
 
 
-def _rows(results: Path, identity: RouteIdentity) -> list[dict[str, Any]]:
-    """The latest record of every pair of the pool; none where nothing was stored yet."""
+def _numbered(keys: list[str]) -> NDArray[Any]:
+    """Keys as given, the second of two equal ones with a number: the same texts may be two pairs of a log or pool."""
+    seen: Counter[str] = Counter()
+    made = []
+    for key in keys:
+        seen[key] += 1
+        made.append(key if seen[key] == 1 else f"{key}#{seen[key]}")
+    return np.array(made, dtype=object)
+
+
+def records_of(results: Path, identity: RouteIdentity, columns: str) -> list[dict[str, Any]]:
+    """The latest record of every pair of the pool; none where nothing was stored yet.
+
+    Args:
+        results: results folder.
+        identity: what the records share.
+        columns: names as in SQL.
+    """
     if not any(scan(results, name).good for name in TABLES):
         return []
     shared = {name: value for name, value in asdict(identity).items() if name not in RouteIdentity.NAMES}
     same = " AND ".join(f"{name} = ?" for name in shared)
     with store.connect(results) as connection:
-        sql = f"SELECT {', '.join(_COLUMNS)} FROM route_records WHERE {same}"
+        sql = f"SELECT {columns} FROM route_records WHERE {same}"
         rows: list[dict[str, Any]] = connection.sql(sql, params=list(shared.values())).to_arrow_table().to_pylist()
     return rows
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cachemend.calibration.baselines import BASELINES, Baseline
+from cachemend.calibration.baselines.evidence import abstain
 from cachemend.calibration.errors import CalibrationError
 from cachemend.calibration.routing.ablations import ABLATIONS, Ablation
 from cachemend.calibration.routing.exact import Rate
@@ -61,6 +62,7 @@ class Series:
         served: one per split.
         calibration_vchr: valid hits per calibration candidate of each split.
         abstained: splits in which no policy was feasible.
+        observations: of a method that learns while it serves, those of each cached entry, an array per split.
     """
 
     method: str
@@ -70,6 +72,7 @@ class Series:
     served: list[Served] = field(default_factory=list)
     calibration_vchr: list[float] = field(default_factory=list)
     abstained: list[int] = field(default_factory=list)
+    observations: list[NDArray[np.intp]] = field(default_factory=list)
 
 
 class SplitScores(NamedTuple):
@@ -124,6 +127,10 @@ def replay_methods(pool: RoutedPool, splits: Sequence[Split], *, own_guards: boo
                 Served(action, after.accepted, after.verifier_called, int(after.verifier_called.sum()))
             )
             series.calibration_vchr.append(float((before.accepted & at.cal.valid).mean()))
+            if rule is abstain:
+                series.abstained.append(number)
+            if after.observations is not None:
+                series.observations.append(after.observations)
     return routers + rivals
 
 

@@ -5,16 +5,19 @@ import json
 import os
 import socket
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from cachemend.calibration.conditions import explain
+from cachemend.calibration.verdicts import candidate_digest
 from cachemend.datasets.cohort import read_cohort
 from cachemend.datasets.pair import Pair
 from cachemend.tasks.progress import progress
 from cachemend.tasks.routing.identity import RouteIdentity
 from cachemend.tasks.routing.measuring import Instruments, measure
+from cachemend.tasks.routing.pool import records_of
 from cachemend.tasks.run_shards import Written
 from cachemend.tasks.stage import stage
 from cachemend.warehouse.parts import finished_keys, write_part
@@ -41,10 +44,13 @@ def score_pairs(
         identity: what the records share.
         instruments: what measures.
         run_id: the run.
-        store_text: whether texts and explanations are stored with the records.
+        store_text: whether texts and explanations are stored with the records, also with those that are there.
     """
     known = finished_keys(results, "route_records")
-    pairs = [pair for pair in read_cohort(cohort_file, Pair).cases if identity.key(pair.digest) not in known]
+    everyone = read_cohort(cohort_file, Pair).cases
+    pairs = [pair for pair in everyone if identity.key(pair.digest) not in known]
+    if store_text:
+        _add_texts(results, [pair for pair in everyone if identity.key(pair.digest) in known], identity, run_id)
     # Equal entries together: what is made of a cached answer is made once.
     pairs.sort(key=lambda pair: (pair.cluster, pair.q_cache, pair.r_cache, pair.context_cache, pair.pair_id))
     outcomes: Counter[str] = Counter()
@@ -67,6 +73,7 @@ def _described(pair: Pair, identity: RouteIdentity, store_text: bool) -> dict[st
     entry = "\x1f".join((pair.q_cache, pair.r_cache, pair.context_cache))
     return {
         **identity.of(pair.digest),
+        "candidate_digest": candidate_digest(pair.candidate),
         "case_id": pair.pair_id,
         "source": pair.source,
         "family": pair.family,
@@ -74,6 +81,26 @@ def _described(pair: Pair, identity: RouteIdentity, store_text: bool) -> dict[st
         "rule": pair.rule,
         "entry_digest": hashlib.sha256(entry.encode("utf-8", "surrogatepass")).hexdigest(),
         "valid": bool(pair.label),
-        **{name: getattr(pair, name) if store_text else None for name in _TEXTS},
-        "explanation": json.dumps(explain(pair.candidate).to_dict()) if store_text else None,
+        **(_texts(pair) if store_text else dict.fromkeys((*_TEXTS, "explanation"))),
     }
+
+
+def _texts(pair: Pair) -> dict[str, str]:
+    return {
+        **{name: getattr(pair, name) for name in _TEXTS},
+        "explanation": json.dumps(explain(pair.candidate).to_dict()),
+    }
+
+
+def _add_texts(results: Path, pairs: Sequence[Pair], identity: RouteIdentity, run_id: str) -> None:
+    """Write finished records that have no texts once more, with texts; what was measured stays as it is."""
+    by_digest = {pair.digest: pair for pair in pairs}
+    lacking = [
+        row for row in records_of(results, identity, "*") if row["case_digest"] in by_digest and row["q_cache"] is None
+    ]
+    for start in range(0, len(lacking), _BLOCK):
+        block = lacking[start : start + _BLOCK]
+        now = {"run_id": run_id, "recorded_at": datetime.now(UTC)}
+        rows = [{**row, **now, **_texts(by_digest[row["case_digest"]])} for row in block]
+        # The version is that of the writing code.
+        write_part(results, "route_records", [{k: v for k, v in row.items() if k != "schema_version"} for row in rows])

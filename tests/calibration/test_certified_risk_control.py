@@ -71,6 +71,23 @@ def test_abstentions_say_why() -> None:
     assert "never" in never.reason
 
 
+@pytest.mark.parametrize("alpha", [0.025, 0.05, 0.1, 0.2, 0.3, 0.7])
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_a_bound_equal_to_alpha_is_within_it(alpha: float, size: int) -> None:
+    """Of 3 k - 1 clusters of `size` pairs, those that lose everything bring the bound to alpha exactly."""
+    n = 119
+    lost = round(alpha * (n + 1)) - 1
+    clusters = np.repeat(np.arange(n), size)
+    found = control_risk(np.ones((1, n * size)), clusters >= lost, clusters, alpha=alpha)
+    assert found.chosen == 0
+    # The same loss in thirds or sevenths, one pair of each of `lost * size` clusters, where there are as many.
+    if lost * size <= n:
+        spread = (np.arange(n * size) % size == 0) & (clusters < lost * size)
+        assert control_risk(np.ones((1, n * size)), ~spread, clusters, alpha=alpha).chosen == 0
+        more = spread | (np.arange(n * size) == n * size - 1)
+        assert control_risk(np.ones((1, n * size)), ~more, clusters, alpha=alpha).chosen is None
+
+
 def test_refusals() -> None:
     with pytest.raises(CalibrationError, match="policy 2 refuses a pair that policy 1 returns"):
         control_risk([[0, 0], [1, 0], [0, 1]], [1, 1], [0, 1], alpha=0.1)

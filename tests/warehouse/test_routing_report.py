@@ -127,8 +127,9 @@ def test_bounds_and_tests(study: Study) -> None:
         ]
     assert table.row("SafeCache, α = 0, B = 0.16")[6:] == ["2 of 4", "9 of 4,968", "0.311", "9"]
     tests = study.page.captioned("SafeCache at α = 0.025, B = 0.3 minus each comparator")
-    assert len(tests.rows) == 1 + len(study.rows["routing_test_rows"]) == 7
-    for row in study.rows["routing_test_rows"]:
+    reference = [row for row in study.rows["routing_test_rows"] if row["reference"] == REFERENCE]
+    assert len(tests.rows) == 1 + len(reference) == 7
+    for row in reference:
         claim, vchr, fh, *rest = tests.row(label(row))
         assert claim == ("Sup." if row["claim"] == "sup" else "NI + Sup.")
         assert vchr == f"{points(row['d_vchr'])} {points(row['d_vchr_low'])} to {points(row['d_vchr_high'])}"
@@ -138,7 +139,8 @@ def test_bounds_and_tests(study: Study) -> None:
 
 
 def test_the_finding_says_what_is_gained(study: Study) -> None:
-    tests = {(row["method"], row["setting"]): row for row in study.rows["routing_test_rows"]}
+    all_tests = study.rows["routing_test_rows"]
+    tests = {(row["method"], row["setting"]): row for row in all_tests if row["reference"] == REFERENCE}
     exact = tests["exact-match", "query"]
     told = f"Against exact match: VCHR {points(exact['d_vchr'])} points (95 % interval {points(exact['d_vchr_low'])} to"
     assert told in study.page.text
@@ -148,6 +150,16 @@ def test_the_finding_says_what_is_gained(study: Study) -> None:
     [risk] = [r for r in study.rows["routing_risk_rows"] if (r["method"], r["setting"]) == ("safecache", REFERENCE)]
     assert f"{shown(risk['distinct_upper'], 2)} % over {risk['distinct_accepted']} distinct pairs" in study.page.text
     assert "The held-out rate exceeds its own target at α = 0, B = 0.16 in 2 of 4 splits." in study.page.text
+    for setting in SAFECACHE[:2]:
+        own = {row["method"]: row for row in all_tests if row["reference"] == setting}
+        assert set(own) == {"exact-match", "similarity-verifier"}
+        named = setting.replace("alpha=", "α = ").replace(" B=", ", B = ")
+        table = study.page.captioned(f"SafeCache at {named} minus each comparator")
+        assert len(table.rows) == 3
+        for row, rival in zip(own.values(), ("exact match", "similarity + verifier at the same α and B"), strict=True):
+            band = f"{points(row['d_vchr_low'])} to {points(row['d_vchr_high'])}"
+            told = f"At {named}, against {rival}: VCHR {points(row['d_vchr'])} points (95 % interval {band})"
+            assert told in study.page.text
     assert "Plain similarity alone ranks invalid reuse with AUROC 0.881" in study.page.text
 
 
@@ -323,6 +335,24 @@ def test_stress_inputs_are_their_own_group(tmp_path: Path) -> None:
     assert "Of 20 adversarial inputs" in page.text
     assert "the most of any comparator is 20, by GPTCache, τ = 0.9" in page.text
     assert "Safety and utility" not in page.text
+
+
+def test_one_sided_probes_and_observations_are_told(tmp_path: Path) -> None:
+    rows = write_study(tmp_path, RouteSetup(pairs=24))
+    table = read(write_report(tmp_path)).captioned("A probe that sees one side only")
+    assert [row[:2] + row[3:] for row in table.rows[1:]] == [
+        [row["source"], row["side"], "–" if row["auroc"] is None else f"{row['auroc']:.3f}"]
+        for row in rows["routing_probe_rows"]
+    ]
+    learnt = {"observations_mean": 1.25, "observations_max": 5, "observations_ready": 0.031}
+    changed = [r | learnt if r["method"] == "vcache" else r for r in later(rows["routing_point_rows"])]
+    write_part(tmp_path, "routing_point_rows", changed)
+    text = read(write_report(tmp_path)).text
+    assert "A probe of one side tells the labels of xstest by the response alone (0.710) with an AUROC above" in text
+    assert (
+        "vCache, τ = 0.99 learns while it serves: from 1.25 comparisons per cached entry of a test subset, at most 5; "
+        "3.1 % of the entries have enough"
+    ) in text
 
 
 def test_the_ceiling_is_told_apart_and_its_group_is_none(study: Study, tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, A
     return made | {"routing_stress_rows": stress_rows(SETUP)}
 
 
+GROUP = ("cohort_digest", "pool", "encoder", "lexicon_digest", "verifier", "engine_version")
+
+
 def other(value: Any) -> Any:
     return value + 1 if isinstance(value, int | float) and not isinstance(value, bool) else "another"
 
@@ -53,7 +56,8 @@ def test_each_identity_column_counts_and_nothing_else() -> None:
 @pytest.mark.parametrize("name", ANALYSES)
 def test_analyses_of_two_groups_never_share_a_key(name: str, rows: dict[str, list[dict[str, Any]]]) -> None:
     table, row = TABLES[name], rows[name][0]
-    for column in ("cohort_digest", "pool", "encoder", "lexicon_digest", "verifier", "engine_version"):
+    assert {"split_plan", "own_guards"} <= set(table.key) or name == "routing_probe_rows"
+    for column in (*GROUP, "split_plan") if name != "routing_probe_rows" else GROUP[:2]:
         assert table.row_key({**row, column: other(row[column])}) != table.row_key(row), column
     for column in ("run_id", "recorded_at", "diagnostic"):
         assert column not in table.key

@@ -35,6 +35,7 @@ TABLE_OF = {
     "routing_certified": "routing_certified_rows",
     "verifier_quality": "verifier_quality_rows",
     "signal_ranking": "signal_rows",
+    "routing_probes": "routing_probe_rows",
 }
 LIMITED = RouteSetup(pairs=24, splits=3, run_id="limited")
 FULL = RouteSetup(pairs=40, splits=3, run_id="full", hours=1)
@@ -101,6 +102,20 @@ def test_what_only_an_earlier_analysis_has_is_gone(tmp_path: Path) -> None:
     assert n["n"] == len(late["route_exposures"])
     [n] = rows_of(tmp_path, "SELECT count(*) AS n FROM parts.route_exposures")
     assert n["n"] == len(early["route_exposures"]) + len(late["route_exposures"])
+
+
+@pytest.mark.parametrize("change", [{"own_guards": False}, {"seed": 8}, {"splits": 2}])
+def test_analyses_of_the_same_records_by_other_plans_stand_side_by_side(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_study(tmp_path, LIMITED)
+    other = replace(LIMITED, run_id="other", hours=1, **change)
+    analyse(tmp_path, other)
+    for view in TABLE_OF:
+        plans = {"route_records", "routing_probes", "routing_stress", "routing_ceiling"}
+        if view in plans:
+            continue
+        found = rows_of(tmp_path, f"SELECT DISTINCT split_plan, own_guards, run_id FROM {view} ORDER BY run_id")
+        assert found == [{**LIMITED.plan, "run_id": "limited"}, {**other.plan, "run_id": "other"}], view
+    assert rows_of(tmp_path, "SELECT count(*) AS n FROM route_records") == [{"n": 24}]
 
 
 def test_points_are_recounts_of_the_exposures(folder: Path) -> None:

@@ -1,15 +1,17 @@
 -- The same policies under other request orders (paper, appendix J).
--- Of several analyses of one group the last one alone: their rows are not of the same exposures.
+-- Of several analyses of one group and plan the last one alone: their rows are not of the same exposures.
 SELECT * EXCLUDE (part)
 FROM parts.routing_order_rows
 QUALIFY row_number() OVER (
     PARTITION BY
         experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, engine_version,
+        split_plan, own_guards,
         setting, request_order
     ORDER BY recorded_at DESC, run_id DESC, part DESC
 ) = 1
 AND run_id = first_value(run_id) OVER (
     PARTITION BY
-        experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, engine_version
+        experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, engine_version,
+        split_plan, own_guards
     ORDER BY recorded_at DESC, run_id DESC, part DESC
 )

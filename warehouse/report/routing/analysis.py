@@ -32,6 +32,9 @@ class Point(NamedTuple):
     relative_cost: float | None
     n_without_hits: int
     n_abstained: int
+    observations_mean: float | None
+    observations_max: int | None
+    observations_ready: float | None
     run_id: str
     recorded_at: datetime
 
@@ -180,6 +183,16 @@ class Ranked(NamedTuple):
     auroc_low: float | None
     auroc_high: float | None
     auprc: float | None
+
+
+class Probe(NamedTuple):
+    """How well one side of the pairs of a source alone tells the label."""
+
+    source: str
+    side: str
+    n: int
+    auroc: float | None
+    within_target: bool | None
 
 
 class MapRow(NamedTuple):

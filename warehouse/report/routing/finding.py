@@ -1,5 +1,7 @@
 """The opening of a group of the routing study: what was measured and what came out, in sentences from the rows."""
 
+from collections import Counter
+
 from cachemend.warehouse.report.formats import day, number, percent, plural
 from cachemend.warehouse.report.routing.analysis import Arm, Point
 from cachemend.warehouse.report.routing.gains import GAIN, Gain, gain
@@ -60,27 +62,24 @@ def finding(identity: PoolIdentity, group: RoutingGroup) -> str:
     point = headline(group)
     if point is None:
         return "The records of this group have not been analysed yet, so there is nothing to conclude."
-    return " ".join([*_gains(group), *_subject(group, point), *_similarity(group), *_verifier(group, point)])
+    return " ".join(
+        [*_gains(group), *_subject(group, point), *_similarity(group), *_probes(group), *_verifier(group, point)]
+    )
 
 
 def headline(group: RoutingGroup) -> Point | None:
-    """Return the setting the finding is about: the one compared, else the router's first without a certificate."""
+    """Return the setting the finding is about: the most compared, else the router's first without a certificate."""
     certified = {row.arm for row in group.certified}
     own = {p.arm: p for p in group.points if p.method == ROUTER and p.arm not in certified}
-    compared = [Arm(ROUTER, test.reference) for test in group.tests]
+    sizes = Counter(test.reference for test in group.tests)
+    compared = [Arm(ROUTER, reference) for reference, _ in sizes.most_common()]
     return next((own[arm] for arm in compared if arm in own), next(iter(own.values()), None))
 
 
 def _gains(group: RoutingGroup) -> list[str]:
     point = headline(group)
     assert point is not None, "the caller has looked"
-    wanted = (
-        (Arm(EXACT, "query"), "exact match"),
-        (Arm(RIVAL, point.setting), "similarity + verifier at the same α and B"),
-    )
-    tests = {test.arm: test for test in group.tests if test.reference == point.setting}
-    found: dict[str, Gain] = {name: gain(tests[arm], name) for arm, name in wanted if arm in tests}
-    missing = [name for arm, name in wanted if arm not in tests]
+    found, missing = _simpler(group, point.setting)
     subject = f"{method_label(ROUTER)} at {setting_label(point.setting)}"
     told = [f"{'a gain' if each.kind == GAIN else 'no gain'} over {name}" for name, each in found.items()]
     sentences = [f"{subject} shows {' and '.join(told)}."] if told else []
@@ -89,7 +88,22 @@ def _gains(group: RoutingGroup) -> list[str]:
     sentences += [each.sentence for each in found.values()]
     if missing:
         sentences.append(f"{subject} was not compared with {' nor with '.join(missing)}.")
+    for setting in sorted({test.reference for test in group.tests} - {point.setting}):
+        sentences += [
+            f"At {setting_label(setting)}, a{each.sentence[1:]}" for each in _simpler(group, setting)[0].values()
+        ]
     return sentences
+
+
+def _simpler(group: RoutingGroup, setting: str) -> tuple[dict[str, Gain], list[str]]:
+    """Gains of a setting over what a simpler cache does under the same target and budget; what was not compared."""
+    wanted = (
+        (Arm(EXACT, "query"), "exact match"),
+        (Arm(RIVAL, setting), "similarity + verifier at the same α and B"),
+    )
+    tests = {test.arm: test for test in group.tests if test.reference == setting}
+    found = {name: gain(tests[arm], name) for arm, name in wanted if arm in tests}
+    return found, [name for arm, name in wanted if arm not in tests]
 
 
 def _subject(group: RoutingGroup, point: Point) -> list[str]:
@@ -126,6 +140,17 @@ def _similarity(group: RoutingGroup) -> list[str]:
     return [
         f"Plain similarity alone ranks invalid reuse with AUROC {number(plain, 3)}; the best of the router's signals "
         f"is {_first_lower(signal_label(best))}, with {number(areas[best], 3)}."
+    ]
+
+
+def _probes(group: RoutingGroup) -> list[str]:
+    traces = [probe for probe in group.probes if probe.within_target is False]
+    if not traces:
+        return []
+    told = (f"{probe.source} by the {probe.side} alone ({number(probe.auroc, 3)})" for probe in traces)
+    return [
+        f"A probe of one side tells the labels of {', '.join(told)} with an AUROC above 0.60: figures on these sources "
+        "say less about routing than they seem to."
     ]
 
 

@@ -1,5 +1,6 @@
 """One section of the page on response reuse: everything about one group, ready for the template."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -8,7 +9,7 @@ from cachemend.warehouse.report.figure_frame import Figure
 from cachemend.warehouse.report.labels import experiment_label
 from cachemend.warehouse.report.provenance import Run
 from cachemend.warehouse.report.routing.ablations import AblationLine, ablation_figures, ablation_lines
-from cachemend.warehouse.report.routing.analysis import Certified, Comparison, Frozen, Order, Stress
+from cachemend.warehouse.report.routing.analysis import Certified, Comparison, Frozen, Order, Point, Probe, Stress
 from cachemend.warehouse.report.routing.failed import FailedPairs, failed_pairs
 from cachemend.warehouse.report.routing.families import PartTable, part_tables
 from cachemend.warehouse.report.routing.finding import finding, judge, statement
@@ -58,6 +59,8 @@ class RoutingGroupView(NamedTuple):
     certified: list[Certified]
     stress: list[tuple[Stress, float | None]]
     quality: list[QualityLine]
+    probes: list[Probe]
+    observed: list[Point]
     warnings: list[str]
     lexicons: list[str]
     viewer: PairViewer
@@ -70,7 +73,8 @@ class RoutingGroupView(NamedTuple):
     def title(self) -> str:
         """A short name for the table of contents."""
         name = experiment_label(self.identity.experiment)
-        return f"{name}: {pool_label(self.identity.pool)}, verdicts by {self.judge}"
+        plan = f"; {self.identity.plan}" if self.identity.plan else ""
+        return f"{name}: {pool_label(self.identity.pool)}, verdicts by {self.judge}{plan}"
 
     @property
     def papers_pairs(self) -> bool:
@@ -93,6 +97,7 @@ class RoutingGroupView(NamedTuple):
             ("frozen", "Is verification needed", self.frozen),
             ("certified", "Certified settings", self.certified),
             ("verifier", "Verifier", self.quality),
+            ("probes", "One side alone", self.probes),
             ("pairs", "Pair by pair", self.viewer.sections),
             ("failures", "Failures", True),
         ]
@@ -135,6 +140,8 @@ def routing_group_view(
         certified=sorted(group.certified, key=lambda row: (row.procedure, row.alpha)),
         stress=_stress(group, paper),
         quality=quality_lines(group.quality, paper),
+        probes=list(group.probes),
+        observed=[point for point in group.points if point.observations_mean is not None],
         warnings=warnings(group.quality),
         lexicons=sorted({row.lexicon_version for row in group.rows}),
         viewer=pair_viewer(group.rows, group.decisions, room),
@@ -145,8 +152,10 @@ def routing_group_view(
 
 
 def _tests(group: RoutingGroup, paper: Paper) -> list[ComparisonTable]:
+    """The reference that is compared with most first."""
     tables = []
-    for reference in sorted({test.reference for test in group.tests}):
+    sizes = Counter(test.reference for test in group.tests)
+    for reference in sorted(sizes, key=lambda name: (-sizes[name], name)):
         own = sorted((t for t in group.tests if t.reference == reference), key=lambda test: arm_order(test.arm))
         tables.append(ComparisonTable(reference, [(test, _paper_test(test, paper)) for test in own]))
     return tables

@@ -76,8 +76,7 @@ def _notes(shown: Sequence[PairRow], omitted: int) -> list[str]:
     silent = sum(row.q_cache is None for row in shown)
     if silent:
         notes.append(
-            f"{plural(silent, 'pair')} without texts and explanation: they are stored by a run into a new results "
-            "folder with --set store_text=true."
+            f"{plural(silent, 'pair')} without texts and explanation: a run with --set store_text=true adds them."
         )
     if silent < len(shown):
         notes.append("This page holds the texts of its pairs: mind that before you pass it on.")
