@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from math import isfinite
 from typing import NamedTuple
 
+import numpy as np
+
 NEVER, PREDICTED, ALWAYS, RE_PREFILL = RULES = (
     "repair never",
     "repair when predicted",
@@ -17,50 +19,36 @@ NEVER, PREDICTED, ALWAYS, RE_PREFILL = RULES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failures:
-    """How often one kind of edit ends in a wrong answer that a clean cache would have got right, as fractions.
+class Edits:
+    """Measured edits of one kind, each with an answer that a clean cache gets right.
 
     Attributes:
-        stale: without repair.
-        repaired: with repair.
+        stale: whether each edit's answer is wrong without repair, shape ``[n]``.
+        repaired: whether it is wrong with repair.
+        sent: whether a predictor sends it to repair; None where nothing predicts.
     """
 
-    stale: float
-    repaired: float
+    stale: Sequence[bool]
+    repaired: Sequence[bool]
+    sent: Sequence[bool] | None = None
 
     def __post_init__(self) -> None:
-        _check_fractions(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gate:
-    """Which share of each kind of edit a predictor sends to repair, as fractions.
-
-    Attributes:
-        relevant: of the edits that matter to the answer; 1 misses none.
-        irrelevant: of the edits that do not; 0 wastes no repair.
-    """
-
-    relevant: float
-    irrelevant: float
-
-    def __post_init__(self) -> None:
-        _check_fractions(self)
+        lengths = {field.name: len(value) for field in fields(self) if (value := getattr(self, field.name)) is not None}
+        if len(set(lengths.values())) > 1 or not lengths["stale"]:
+            raise ValueError(f"edits have lengths {lengths}; they must be equal and not 0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Cost per edit, all in one unit (seconds).
+    """Cost per edit, both in one unit (seconds).
 
     Attributes:
         repair: one repair.
         re_prefill: one clean prefill of the edited context.
-        predict: one decision of the gate.
     """
 
     repair: float
     re_prefill: float
-    predict: float
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -77,56 +65,51 @@ class GateValue(NamedTuple):
         rule: one of `RULES`.
         failures: expected wrong answers per edit.
         cost: expected cost per edit.
-        cost_if_noticed: the same when every failure is noticed and answered again from a re-prefilled cache.
     """
 
     share: float
     rule: str
     failures: float
     cost: float
-    cost_if_noticed: float
 
 
-def gate_value(
-    relevant: Failures, irrelevant: Failures, gate: Gate, costs: Costs, shares: Sequence[float]
-) -> list[GateValue]:
-    """Weigh the four rules against each other at each share of relevant edits.
+def gate_value(relevant: Edits, irrelevant: Edits, costs: Costs, shares: Sequence[float]) -> list[GateValue]:
+    """Weigh the rules against each other at each share of relevant edits.
 
-    Within a kind of edit, the gate's decision is taken as independent of whether the stale cache fails. A
-    re-prefill never fails: failures are counted against its answer.
+    Every edit counts with its own outcome: a predictor that sends the edits that fail does better than one that sends
+    as many at random. A re-prefill never fails, since failures are counted against its answer. Predicting costs
+    nothing here, which can only favour repairing when predicted.
 
     Args:
-        relevant, irrelevant: measured failure rates of the two kinds of edit.
-        gate: what the predictor sends to repair.
+        relevant, irrelevant: the measured edits of the two kinds.
         costs: per edit.
         shares: fractions of relevant edits.
 
     Returns:
-        the rules in the order of `RULES` for each share in turn.
+        the rules in the order of `RULES` for each share in turn; repairing when predicted only where both kinds were
+        predicted.
 
     Raises:
         ValueError: a share outside 0 to 1.
     """
-    decisions = {NEVER: Gate(relevant=0, irrelevant=0), PREDICTED: gate, ALWAYS: Gate(relevant=1, irrelevant=1)}
     table = []
     for share in shares:
         if not 0 <= share <= 1:
             raise ValueError(f"the share {share} of relevant edits is outside 0 to 1")
-        for rule, sent in decisions.items():
-            failures = share * _failures(relevant, sent.relevant) + (1 - share) * _failures(irrelevant, sent.irrelevant)
-            repairs = share * sent.relevant + (1 - share) * sent.irrelevant
-            cost = repairs * costs.repair + (costs.predict if rule == PREDICTED else 0.0)
-            table.append(GateValue(share, rule, failures, cost, cost + failures * costs.re_prefill))
-        table.append(GateValue(share, RE_PREFILL, 0.0, costs.re_prefill, costs.re_prefill))
+        for rule in RULES[:-1]:
+            outcomes = [_outcome(edits, rule) for edits in (relevant, irrelevant)]
+            if None in outcomes:
+                continue
+            failures, repairs = np.average(np.array(outcomes, dtype=float), axis=0, weights=(share, 1 - share))
+            table.append(GateValue(share, rule, float(failures), float(repairs) * costs.repair))
+        table.append(GateValue(share, RE_PREFILL, 0.0, costs.re_prefill))
     return table
 
 
-def _failures(rates: Failures, repaired: float) -> float:
-    return repaired * rates.repaired + (1 - repaired) * rates.stale
-
-
-def _check_fractions(rates: Failures | Gate) -> None:
-    for field in fields(rates):
-        value = getattr(rates, field.name)
-        if not 0 <= value <= 1:
-            raise ValueError(f"{type(rates).__name__}.{field.name} is {value}; it must be a fraction from 0 to 1")
+def _outcome(edits: Edits, rule: str) -> tuple[float, float] | None:
+    """Share of wrong answers and of repairs under a rule; None where the rule needs a prediction that is missing."""
+    everything = {NEVER: [False] * len(edits.stale), PREDICTED: edits.sent, ALWAYS: [True] * len(edits.stale)}[rule]
+    if everything is None:
+        return None
+    sent = np.asarray(everything, dtype=bool)
+    return float(np.where(sent, edits.repaired, edits.stale).mean()), float(sent.mean())

@@ -4,7 +4,7 @@ Source: edit paper, "Repair Should Be Unconditional".
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 
+from cachemend.calibration.feature_rows import feature_matrix, one_each
 from cachemend.calibration.intervals import Interval, finite_values, wilson_interval
 
 N_FOLDS = 5
@@ -65,8 +66,8 @@ def severity_study(
             five groups.
     """
     y = finite_values("severity", severity)
-    x = _features(features, names, len(y))
-    labels, group = np.unique(_column("groups", groups, len(y)), return_inverse=True)
+    x = feature_matrix(features, names, len(y))
+    labels, group = np.unique(one_each("groups", groups, len(y)), return_inverse=True)
     if len(labels) < N_FOLDS:
         raise ValueError(f"{len(labels)} groups cannot fill {N_FOLDS} folds")
     if (y == y[0]).all():
@@ -96,7 +97,7 @@ def base_rates(stale_fails: ArrayLike, condition: ArrayLike) -> dict[str, Interv
     fails = finite_values("stale_fails", stale_fails)
     if not np.isin(fails, (0, 1)).all():
         raise ValueError("stale_fails must be 0 or 1; leave items without an answer out before")
-    kind = _column("condition", condition, len(fails))
+    kind = one_each("condition", condition, len(fails))
     by_kind = {str(name): fails[kind == name] for name in np.unique(kind)}
     return {name: wilson_interval(int(found.sum()), len(found)) for name, found in by_kind.items()}
 
@@ -135,22 +136,3 @@ def _ridge(
     shrunk = s / (s**2 + np.asarray(penalties)[:, None])
     mean = y.mean()
     return mean + (shrunk * (u.T @ (y - mean))) @ (vt @ scaler.transform(at).T)
-
-
-def _features(features: ArrayLike, names: Sequence[str], n: int) -> NDArray[np.float64]:
-    x = np.asarray(features, dtype=np.float64)
-    if x.ndim != 2 or x.shape != (n, len(names)) or not names:
-        raise ValueError(
-            f"features have shape {x.shape}; {n} severities and {len(names)} names need ({n}, {len(names)})"
-        )
-    for name, column in zip(names, x.T, strict=True):
-        if not np.isfinite(column).all():
-            raise ValueError(f"feature {name!r} holds a value that is not finite")
-    return x
-
-
-def _column(name: str, values: ArrayLike, n: int) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape}; it must name one for each of the {n} items")
-    return array

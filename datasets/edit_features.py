@@ -33,17 +33,25 @@ def _shared_prefix(a: str, b: str) -> int:
 
 
 def edit_features_of(case: EditCase) -> dict[str, float]:
-    """Return the features of a case by name, in a fixed order. Lengths are in tokens, `*_chars` in characters.
+    """Return the features of a case by name, in a fixed order: its edit type, and what a trigger sees of it.
 
-    A trigger in production sees what they use: the edit, both contexts, the documents and the question; never an
-    answer, or where it stands. The edit type alone is known by design here; the edit paper has it as a feature, too.
+    The edit type is known by design alone; the edit paper has it as a feature, too.
+    """
+    kinds = {f"is_{condition}": float(case.condition == condition) for condition in CONDITIONS}
+    return kinds | observable_features(case)
+
+
+def observable_features(case: EditCase) -> dict[str, float]:
+    """Return what a trigger in production sees, by name. Lengths are in tokens, `*_chars` in characters.
+
+    It sees the edit, both contexts, the documents and the question; never an answer, where it stands, or what kind of
+    edit it is.
     """
     old, new = case.old_span_text, case.new_span_text
     context, query = _words(case.context_text), _words(case.query_text)
     distance = edit_distance(old, new)
     span = range(*case.span)
     return {
-        **{f"is_{condition}": float(case.condition == condition) for condition in CONDITIONS},
         "relative_position": case.span.start / case.n_tokens,
         "context_length": float(case.n_tokens),
         "downstream_length": float(case.n_tokens - case.span.stop),

@@ -37,11 +37,13 @@ Encoder = Annotated[
     str | None, typer.Option("--encoder", help="all-MiniLM-L6-v2 (the default), local folder or Hugging Face name")
 ]
 Certify = Annotated[bool, typer.Option("--certify", help="only a policy whose risk a test bounds, else none")]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="of split, request order and test")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="of all that is drawn at random")]
 Sheet = Annotated[Path | None, typer.Option("--out", metavar="SHEET", help="sheet [default: audit-POOL.csv]")]
 Filled = Annotated[Path | None, typer.Option("--score", metavar="SHEET", help="compare a filled sheet with the labels")]
 PoolName = Annotated[str, typer.Option("--pool", metavar="seed|reconstruction|hard", help="pairs to draw from")]
 Rows = Annotated[int | None, typer.Option("--n", help="pairs on the sheet [default: 120]")]
+Clusters = Annotated[int, typer.Option("--clusters", min=1, help="calibration clusters of a data set")]
+Replicates = Annotated[int, typer.Option("--replicates", min=2, help="data sets of each row")]
 Cluster = Annotated[str | None, typer.Option("--address", help="running Ray cluster [default: one of our own]")]
 
 
@@ -194,6 +196,16 @@ def calibrate(
         **{name: value for name, value in given.items() if value is not None},
     )
     calibrate_log(options)
+
+
+@app.command()
+def simulate(clusters: Clusters = 400, replicates: Replicates = 2000, seed: Seed = None) -> None:
+    """Show how often certified selection errs, and how often it certifies, on simulated data of known risk."""
+    from cachemend.calibration.intervals import SEED
+    from cachemend.flows.simulate import print_simulation
+
+    kept = print_simulation(clusters, replicates, SEED if seed is None else seed)
+    raise typer.Exit(DONE if kept else SOME_FAILED)
 
 
 @app.command()

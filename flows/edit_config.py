@@ -3,15 +3,16 @@
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from cachemend.datasets.edit_build import SEEDS_PER_CANDIDATE
 from cachemend.datasets.edit_families import FAMILIES
 from cachemend.datasets.edit_rosters import EDIT_ROSTERS, EDIT_SEQUENCE_ROSTERS
-from cachemend.datasets.edit_spec import EditRoster, EditSequenceRoster
-from cachemend.flows.model_config import Lengths, ModelConfig, Names, check_distinct, check_known
+from cachemend.datasets.edit_spec import LONGEST_SPAN, WINDOW, EditRoster, EditSequenceRoster
+from cachemend.flows.model_config import Lengths, ModelConfig, Names, Whole, check_distinct, check_known
 from cachemend.repair_core.embedded import EMBEDDED
 from cachemend.repair_core.errors import InputError, nearest
 from cachemend.repair_core.executors import REPAIRING
@@ -33,13 +34,22 @@ FEW_EDITS = 4
 R = TypeVar("R", EditRoster, EditSequenceRoster)
 
 
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "input should be a number")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+
+
 class EditRepairConfig(ModelConfig):
     """The settings of an edit-repair run (edit paper, "Experimental Setup").
 
     Attributes:
         study: "main" (policies at every K, references, diagnostics), "operators" (what main recorded, transplanted),
-            "severity" (stale and clean of every candidate, irrelevant edits too), "sequences" (several edits of one
-            context), "cost" (refresh beside re-prefill), or "all" of them in this order.
+            "severity" (references and edit-local of every candidate, irrelevant edits too), "sequences" (several edits
+            of one context), "cost" (refresh beside re-prefill), or "all" of them in this order.
         policies: policies and diagnostics; None for all, with the causal oracle that `screen` names.
         k: downstream positions besides the edit span.
         cases: rosters; None for the dev and the held-out roster of embedded models, or of all others.
@@ -53,6 +63,7 @@ class EditRepairConfig(ModelConfig):
         min_gap: nats per token that the clean margin must exceed the stale one by for an item to be retained.
         screen: rank single positions only in the best blocks (causal-oracle-screened); false tries every position.
         staleness_limit: the most edits that a row may have missed in the limited sequences.
+        spot_check: share of main's repairs, drawn by `seed`, whose distance from a re-prefill is told at the end.
     """
 
     study: Literal["all", "main", "operators", "severity", "sequences", "cost"] = "all"
@@ -61,12 +72,13 @@ class EditRepairConfig(ModelConfig):
     cases: Names | None = None
     families: Names | None = None
     background: str | None = None
-    length: int | None = Field(default=None, ge=1)
+    length: Whole | None = Field(default=None, ge=1)
     lengths: Lengths | None = None
     tokenizers: Names | None = None
-    min_gap: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    min_gap: Number = Field(default=0.5, ge=0, allow_inf_nan=False)
     screen: bool = True
-    staleness_limit: int = Field(default=4, ge=0)
+    staleness_limit: Whole = Field(default=4, ge=0)
+    spot_check: Number = Field(default=0.0, ge=0, le=1)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -74,6 +86,11 @@ class EditRepairConfig(ModelConfig):
             check_distinct(key, getattr(self, key))
         for policy in self.policies or ():
             check_known("policies", policy, (*POLICIES, *DIAGNOSTICS))
+        self._check_sequence_policies()
+        if self.spot_check and "main" not in self.studies:
+            raise InputError(
+                f"spot_check {self.spot_check:g} is for the repairs of study 'main'; leave it out of {self.study!r}"
+            )
         for family in self.families or ():
             check_known("families", family, FAMILIES)
         for roster in self.cases or ():
@@ -169,8 +186,30 @@ class EditRepairConfig(ModelConfig):
                     f"cases {roster.name!r} have {roster.n_tokens} tokens and {roster.max_new_tokens} new ones, and "
                     f"model {self.model!r} holds {limit}; choose shorter ones with --set length=..."
                 )
+        self._check_k()
         if "cost" in self.studies:
             self._check_lengths(limit)
+
+    def _check_k(self) -> None:
+        """Against what is downstream of the latest edit that a roster allows, in a context of its length."""
+        # Severity repairs at one K.
+        most = {"main": max(self.k), "operators": max(self.k), "severity": self.primary_k}
+        for study in (study for study in self.studies if study in most):
+            for roster in self.rosters(study):
+                fits = max(0, int((1 - WINDOW[1]) * roster.n_tokens) - LONGEST_SPAN - 1)
+                if most[study] > fits:
+                    raise InputError(
+                        f"k {most[study]} exceeds the {fits} positions that are downstream of every edit of cases "
+                        f"{roster.name!r}, whose contexts have {roster.n_tokens} tokens; give a smaller k or a longer "
+                        "length"
+                    )
+
+    def _check_sequence_policies(self) -> None:
+        told = [policy for policy in self.policies or () if not deployable(policy)]
+        if told and (self.study == "sequences" or (self.study == "all" and len(told) == len(self.policies or ()))):
+            raise InputError(
+                f"policies {told} know the truth of one edit and cannot run in study 'sequences'; give deployable ones"
+            )
 
     def _check_lengths(self, limit: int | None) -> None:
         for length in self.cost_lengths():

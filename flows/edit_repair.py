@@ -77,6 +77,8 @@ def edit_repair(
         n_written=course.tally.written.n_records,
         notes=course.notes,
         arms=[arm.name for arm in config.arms()],
+        spot_check=config.spot_check,
+        seed=config.seed or 0,
         policy_file=policy_file,
     )
     print_edit_summary(summary)

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
+from cachemend.flows.edit_spot_check import SpotChecked, spot_checked
 from cachemend.flows.tables import wide_console
+from cachemend.tasks.edit_arms import own_length
 from cachemend.tasks.edit_retained import edit_rows
 from cachemend.tasks.identity import SharedIdentity
 from cachemend.tasks.stage import stage
@@ -24,6 +26,7 @@ class EditSummary(NamedTuple):
         recovery: rows of `edit_recovery` of its cohorts at the primary K, all wordings together.
         failures: records of its cohorts whose latest outcome is not ok: case_id, arm, outcome, error.
         notes: what was left out, and why.
+        spot_checks: of each cohort with repairs; none unless asked for.
         policy_file: the decision table; None without dev items.
         report: the report's file.
     """
@@ -33,6 +36,7 @@ class EditSummary(NamedTuple):
     recovery: list[dict[str, Any]]
     failures: list[dict[str, Any]]
     notes: tuple[str, ...]
+    spot_checks: tuple[SpotChecked, ...]
     policy_file: Path | None
     report: Path
 
@@ -61,6 +65,8 @@ def summarise_edits(
     n_written: int,
     notes: Sequence[str],
     arms: Sequence[str],
+    spot_check: float,
+    seed: int,
     policy_file: Path | None,
 ) -> EditSummary:
     """Query the views for what the run covers, and write the report.
@@ -73,12 +79,15 @@ def summarise_edits(
         n_written: records it computed.
         notes: what was left out, and why.
         arms: the order of the table; what it does not name comes last.
+        spot_check: share of the repairs by these arms to look at; 0 for no spot check.
+        seed: of that sample.
         policy_file: the decision table.
     """
     order = {arm: place for place, arm in enumerate(arms)}
     recovery: list[dict[str, Any]] = []
     failures: list[dict[str, Any]] = []
     identities: list[SharedIdentity] = []
+    checked: list[SpotChecked] = []
     for each in covered:
         arm = "arm" if each.table == "edit_records" else "mode || ' ' || policy AS arm"
         columns = ("case_digest", "case_id", arm, "outcome", "error")
@@ -88,11 +97,16 @@ def summarise_edits(
             identities.append(each.identity)
             at = f"family IS NULL AND operator <> 'transplant' AND (k IS NULL OR k = {primary_k})"
             recovery += edit_rows(results, each.identity, ("*",), at, "edit_recovery")
+            if spot_check:
+                found = spot_checked(
+                    results, each.identity, digests=each.digests, arms=order, fraction=spot_check, seed=seed
+                )
+                checked += [found] if found is not None else []
     recovery.sort(key=lambda row: (order.get(row["arm"], len(order)), row["arm"]))
     failures = list({(row["case_digest"], row["arm"], row["error"]): row for row in failures}.values())
     failures.sort(key=lambda row: (row["case_id"], row["arm"]))
     report = write_report(results, None)
-    return EditSummary(run_id, n_written, recovery, failures, tuple(notes), policy_file, report)
+    return EditSummary(run_id, n_written, recovery, failures, tuple(notes), tuple(checked), policy_file, report)
 
 
 def print_edit_summary(summary: EditSummary) -> None:
@@ -105,6 +119,8 @@ def print_edit_summary(summary: EditSummary) -> None:
             console.print(_table(found))
             for line in _no_evidence(found):
                 console.print(line, soft_wrap=True)
+    for checked in summary.spot_checks:
+        console.print(checked.line, soft_wrap=True)
     for note in summary.notes:
         console.print(note, soft_wrap=True)
     told = f"{summary.n_written} records computed" if summary.n_written else "nothing to do: every record is there"
@@ -123,7 +139,8 @@ def print_edit_summary(summary: EditSummary) -> None:
 def _table(rows: Sequence[dict[str, Any]]) -> Table:
     """Arms down, cells of condition and distance across: mean MR with its interval, and flips.
 
-    Cells of irrelevant edits are left out: they have nothing to recover.
+    A rule that sets its own length has the mean number of positions it took. Cells of irrelevant edits are left out:
+    they have nothing to recover.
     """
     first = rows[0]
     cells = sorted({(row["condition"], row["distance"]) for row in rows if row["condition"] != "irrelevant"})
@@ -154,4 +171,5 @@ def _no_evidence(rows: Sequence[dict[str, Any]]) -> list[str]:
 def _shown(row: dict[str, Any] | None) -> str:
     if row is None or row["mean"] is None:
         return "-"
-    return f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}] flip {row['flip_rate']:.2f}"
+    shown = f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}] flip {row['flip_rate']:.2f}"
+    return f"{shown}, {row['mean_positions']:.1f} positions" if own_length(row["policy"]) else shown

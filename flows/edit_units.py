@@ -13,7 +13,7 @@ from cachemend.flows.edit_config import OPERATOR_ITEMS
 from cachemend.flows.running import Staff, Tally, code_state, logged, warn_of_corrupt
 from cachemend.repair_core import ENGINE_VERSION
 from cachemend.repair_core.errors import InputError
-from cachemend.tasks.edit_arms import CLEAN, EDIT_REFERENCES, STALE, EditArm
+from cachemend.tasks.edit_arms import EDIT_REFERENCES, EditArm
 from cachemend.tasks.edit_choosing import ORACLES
 from cachemend.tasks.edit_cost_work import CostIdentity, device_name
 from cachemend.tasks.edit_retained import recorded_positions, retention
@@ -185,9 +185,11 @@ def _cell(case: Any) -> tuple[str, int]:
 
 
 def run_severity(unit: Unit) -> Tally:
-    """Run stale and clean cache of every candidate, whether it would be retained or not."""
-    with logged(unit.log(2)) as tally:
-        unit.compute(range(len(unit.cases)), lambda _: (STALE, CLEAN), tally)
+    """Run the references and edit-local at the primary K on every candidate, whether it would be retained or not."""
+    repair = EditArm(policy="edit-local", k=unit.occasion.config.primary_k, unconditional=True)
+    arms = (*EDIT_REFERENCES, repair)
+    with logged(unit.log(len(arms))) as tally:
+        unit.compute(range(len(unit.cases)), lambda _: arms, tally)
     return tally
 
 

@@ -46,6 +46,12 @@ EXPERIMENTS = {
             flow="cachemend.flows.erasing_niah:erasing_niah",
         ),
         Experiment(
+            name="numerical-controls",
+            summary="repeat builds and decodes, hold executors against each other, measure the residual bound",
+            config="cachemend.flows.numerical_config:NumericalConfig",
+            flow="cachemend.flows.numerical_controls:numerical_controls",
+        ),
+        Experiment(
             name="edit-repair",
             summary="rewrite a fact in place, recompute K positions downstream of it, ask what follows from it",
             config="cachemend.flows.edit_config:EditRepairConfig",
@@ -56,6 +62,12 @@ EXPERIMENTS = {
             summary="decide whether a cached answer is reused, verified or regenerated for a similar request",
             config="cachemend.flows.routing_config:ResponseRoutingConfig",
             flow="cachemend.flows.response_routing:response_routing",
+        ),
+        Experiment(
+            name="execution-bench",
+            summary="time refresh by every executor, attention by every backend, and recovery beside Replay",
+            config="cachemend.flows.execution_config:ExecutionBenchConfig",
+            flow="cachemend.flows.execution_bench:execution_bench",
         ),
     )
 }

@@ -7,8 +7,12 @@ from cachemend.repair_core.errors import InputError
 from cachemend.warehouse import store
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, name: str = "results folder") -> None:
     """Make the folder and try a file in it.
+
+    Args:
+        folder: the folder.
+        name: what it is or which option named it, for the error.
 
     Raises:
         InputError: it cannot be made or written.
@@ -18,7 +22,7 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise InputError(f"results folder {folder}: cannot write ({error.strerror}); give a writable folder") from error
+        raise InputError(f"{name} {folder}: cannot write ({error.strerror}); give a writable folder") from error
 
 
 def kept(folder: Path, run_id: str, table: str = "records") -> str:

@@ -29,6 +29,9 @@ class Action:
     k: int | None = None
 
     def __post_init__(self) -> None:
+        require_type("policy", self.policy, str)
+        if self.k is not None and (isinstance(self.k, bool) or not isinstance(self.k, int)):
+            raise InputError(f"k={self.k!r} of policy {self.policy!r} is no whole number; give 0 or more positions")
         if self.policy == RE_PREFILL:
             own_length = True
         elif self.policy in policy_names():
@@ -56,6 +59,7 @@ class Action:
         Raises:
             InputError: no such policy, or a K that is missing, not a whole number or not wanted.
         """
+        require_type("arm", arm, str)
         policy, at, k = arm.partition("@")
         if at and not (k.isascii() and k.isdigit()):
             raise InputError(f"arm {arm!r} has no whole number behind the @; write e.g. edit-local@32")
@@ -75,6 +79,8 @@ class When:
         for name, value, known in (("named", self.named, NAMED), ("reach", self.reach, REACHES)):
             if value is not None and value not in known:
                 raise InputError(f"feature {name} cannot be {value!r}; known: {', '.join(known)}")
+        if not isinstance(self.query_overlap, bool | None):
+            raise InputError(f"feature query_overlap cannot be {self.query_overlap!r}; give True, False or None")
         if all(getattr(self, name) is None for name in FEATURES):
             raise InputError("a rule asks for no feature; what holds for every edit belongs into otherwise")
 
@@ -93,6 +99,9 @@ class Evidence:
     low: float
 
     def __post_init__(self) -> None:
+        for name, kind in (("n", int), ("mean", int | float), ("low", int | float)):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, kind):
+                raise InputError(f"{name}={value!r} of the evidence is no number; give n items, their mean and low")
         if self.n < 0 or not (math.isfinite(self.mean) and math.isfinite(self.low)):
             raise InputError(f"evidence of n={self.n}, mean={self.mean}, low={self.low}; give finite numbers, n >= 0")
 

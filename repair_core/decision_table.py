@@ -60,6 +60,9 @@ class DecisionTable:
             require_type(name, getattr(self, name), Sequence)
             object.__setattr__(self, name, tuple(getattr(self, name)))
         _check_header(self.version, self.engine_version, self.features)
+        require_type("model", self.model, str)
+        if self.fingerprint is not None:
+            require_type("fingerprint", self.fingerprint, str)
         require_type("derived_from", self.derived_from, Derivation)
         for number, rule in enumerate(self.rules):
             require_type(f"rules[{number}]", rule, Rule)
@@ -95,10 +98,12 @@ class DecisionTable:
         """Read a table from a JSON file, UTF-8 with or without a byte order mark.
 
         Raises:
-            InputError: no such file, no text, or as `from_json`.
+            InputError: no path, no such file, no text, or as `from_json`.
         """
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
+        except TypeError as error:
+            raise InputError(f"decision table {path!r} is no path; give that of a JSON file") from error
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
             raise InputError(f"decision table {str(path)!r} cannot be read ({reason}); give a JSON file") from error

@@ -257,8 +257,18 @@ class Edits:
         return _fixed(np.setdiff1d(after, self.suffix_positions, assume_unique=True))
 
 
+def require_edit(name: str, edit: object) -> None:
+    """Raise InputError unless `edit` is one; `name` is what it is called."""
+    if not hasattr(edit, "edited_ids"):
+        raise InputError(f"{name} is a {type(edit).__name__}; give a Deletion, a Replacement or Edits")
+
+
 def require_equal_lengths(edits: Sequence[Edit]) -> None:
-    """Raise InputError unless the edits of a batch change the same positions of contexts of equal lengths."""
+    """Raise InputError unless there are edits, which change the same positions of equally long contexts."""
+    if not isinstance(edits, Sequence) or not edits:
+        raise InputError(f"edits is {edits!r}; give a list of one edit per sequence")
+    for number, edit in enumerate(edits):
+        require_edit(f"edits[{number}]", edit)
     first = edits[0]
     for edit in edits[1:]:
         same = len(edit.original_ids) == len(first.original_ids) and edit.prefix_length == first.prefix_length

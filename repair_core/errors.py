@@ -14,7 +14,7 @@ class Refused(InputError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint such as ``did you mean 'sur'? `` for an unknown `name`; empty where nothing is close."""
-    close = get_close_matches(name, sorted(known), n=1, cutoff=0.4)
+    close = get_close_matches(str(name), sorted(known), n=1, cutoff=0.4)
     return f"did you mean {close[0]!r}? " if close else ""
 
 

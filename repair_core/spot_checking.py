@@ -11,6 +11,7 @@ from transformers.cache_utils import Cache
 from cachemend.repair_core.answering import answer_batch
 from cachemend.repair_core.caches import read_rows
 from cachemend.repair_core.diagnostics import Distribution, total_variation
+from cachemend.repair_core.edits import token_ids
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.prefilling import prefill
 
@@ -42,8 +43,10 @@ def sampled(case_id: str, fraction: float, seed: int) -> bool:
         seed: another seed samples other cases.
 
     Raises:
-        InputError: a fraction outside 0 to 1.
+        InputError: a fraction that is no number or outside 0 to 1.
     """
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float):
+        raise InputError(f"fraction {fraction!r} is no number; give the share of repairs to check, 0 to 1")
     if not 0 <= fraction <= 1:
         raise InputError(f"fraction {fraction} is outside 0 to 1; give the share of repairs to check")
     digest = hashlib.sha256(f"{seed}|{case_id}".encode()).digest()
@@ -61,9 +64,10 @@ def spot_check(model: nn.Module, repaired: Cache, edited_ids: Sequence[int], que
         query_ids: what follows it, including the template's closing and generation tokens.
 
     Raises:
-        InputError: a cache of another length than the context or of several sequences, no query.
+        InputError: a cache of another length than the context or of several sequences, no query, ids that are none.
         Refused: a model that repair does not support, or a cache with rows that were never computed.
     """
+    edited_ids, query_ids = token_ids("edited_ids", edited_ids), token_ids("query_ids", query_ids)
     batch, _, length, _ = read_rows(repaired)[0].keys.shape
     if (batch, length) != (1, len(edited_ids)):
         raise InputError(

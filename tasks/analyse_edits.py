@@ -1,7 +1,7 @@
 """The stage after an edit-repair run: from its records to summaries, contrasts, triggers and the decision table."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ from cachemend.repair_core.features import EditFeatures
 from cachemend.repair_core.models import load_tokenizer
 from cachemend.repair_core.whole_file import write_whole
 from cachemend.tasks.analyse_contrasts import contrast_rows
+from cachemend.tasks.analyse_gate import failure_predictor
 from cachemend.tasks.analyse_recovery import recovery_rows
 from cachemend.tasks.analyse_table import decision_table, derived, derived_rows, evaluated_rows, observations
 from cachemend.tasks.analyse_triggers import trigger_rows
 from cachemend.tasks.edit_observations import Observed, features_of
+from cachemend.tasks.edit_retained import cohorts_beside
 from cachemend.tasks.edit_work import EditIdentity
 from cachemend.tasks.stage import stage
 from cachemend.tasks.worker_spec import WorkerSpec
@@ -42,7 +44,9 @@ def analyse_edits(
 ) -> Path | None:
     """Analyse every cohort, and the dev one together with the held-out ones; write the analysis tables.
 
-    The same records give the same rows, which are then stored once.
+    Gates and the decision table are derived on dev items and tested on held-out ones. Where a run had only some of
+    them, the cohorts that earlier runs of the same kind left in the folder are taken as well, so that no evaluation
+    stays behind its derivation or its records. The same records give the same rows, which are then stored once.
 
     Args:
         results: results folder.
@@ -56,29 +60,52 @@ def analyse_edits(
     """
     tokenizer = load_tokenizer(spec.model, spec.revision, spec.trust_remote_code)
     read = [Observed.read(results, each.cohort_file, each.identity) for each in cohorts]
-    every = [observed for observed in read if observed.rows]
-    features = {observed.identity.cohort_digest: _features(tokenizer, observed) for observed in every}
+    given = [observed for observed in read if observed.rows]
     writer = _Writer(results, run_id)
+    for observed in given:
+        writer.write("edit_recovery_rows", (observed, recovery_rows(observed)))
+        writer.write("edit_contrast_rows", (observed, contrast_rows(observed, primary_k)))
+    every = [*given, *_stored_beside(results, cohorts)]
+    fitted = (failure_predictor(observed) for observed in every if observed.split == "dev")
+    predictor = next((found for found in fitted if found is not None), None)
     for observed in every:
-        writer.write("edit_recovery_rows", observed, recovery_rows(observed))
-        writer.write("edit_contrast_rows", observed, contrast_rows(observed, primary_k))
-        known = features[observed.identity.cohort_digest]
-        writer.write("edit_trigger_rows", observed, trigger_rows(observed, known, primary_k))
-    return _table(writer, every, features)
+        writer.write("edit_trigger_rows", (observed, trigger_rows(observed, primary_k, predictor)))
+    return _table(writer, tokenizer, every, primary_k)
 
 
-def _table(writer: "_Writer", every: Sequence[Observed], features: dict[str, dict[str, EditFeatures]]) -> Path | None:
+def _stored_beside(results: Path, cohorts: Sequence[Analysed]) -> list[Observed]:
+    """Cohorts of earlier runs under the identities of these, the latest first, as far as their files are still there.
+
+    Without its file a cohort's texts are unknown; nothing is derived from it or tested on it.
+    """
+    known = {each.identity.cohort_digest for each in cohorts}
+    beside = {
+        digest: replace(each.identity, cohort_digest=digest)
+        for each in cohorts
+        for digest in cohorts_beside(results, each.identity)
+        if digest not in known
+    }
+    files = {digest: results / "cohorts" / f"{digest}.json" for digest in beside}
+    return [Observed.read(results, files[d], identity) for d, identity in beside.items() if files[d].is_file()]
+
+
+def _table(
+    writer: "_Writer", tokenizer: PreTrainedTokenizerBase, every: Sequence[Observed], primary_k: int
+) -> Path | None:
     """Derive the table from the first dev cohort that holds retained items, and test it on the held-out ones."""
-    measured = [(o, observations(o, features[o.identity.cohort_digest])) for o in every]
+    measured = [(observed, observations(observed, _features(tokenizer, observed), primary_k)) for observed in every]
     dev = next(((o, found) for o, found in measured if o.split == "dev" and found is not None), None)
     if dev is None:
         return None
     observed, found = dev
     choices = derived(found)
-    writer.write("edit_table_rows", observed, derived_rows(choices, found))
-    for other, held_out in measured:
-        if other.split == "held-out" and held_out is not None:
-            writer.write("edit_table_rows", other, evaluated_rows(choices, held_out))
+    tested = [
+        (other, evaluated_rows(choices, other, held_out))
+        for other, held_out in measured
+        if other.split == "held-out" and held_out is not None
+    ]
+    # One part, so that a derivation and its evaluations bear one date: the view shows no evaluation of an older table.
+    writer.write("edit_table_rows", (observed, derived_rows(choices, observed, found)), *tested)
     return _export(writer.results / POLICY_FILE, decision_table(choices, observed, len(set(found.items))))
 
 
@@ -92,7 +119,8 @@ def _export(file: Path, table: DecisionTable) -> Path:
 
 
 def _features(tokenizer: PreTrainedTokenizerBase, observed: Observed) -> dict[str, EditFeatures]:
-    digests = {row["case_digest"] for row in observed.rows}
+    """What is known of the retained cases before their repair, by digest; only these are asked for a decision."""
+    digests = {row["case_digest"] for row in observed.ok if row["retained"]}
     model = _NoModel()
     return {digest: features_of(tokenizer, model, observed.cases[digest]) for digest in sorted(digests)}
 
@@ -116,12 +144,13 @@ class _Writer:
     results: Path
     run_id: str
 
-    def write(self, table: str, observed: Observed, rows: Sequence[dict[str, Any]]) -> None:
-        shared = {
-            **asdict(observed.identity),
-            "split": observed.split,
-            "run_id": self.run_id,
-            "recorded_at": datetime.now(UTC),
-        }
-        if rows:
-            write_part(self.results, table, [{**shared, **row} for row in rows])
+    def write(self, table: str, *found: tuple[Observed, Sequence[dict[str, Any]]]) -> None:
+        """Write the rows of some cohorts as one part."""
+        written = {"run_id": self.run_id, "recorded_at": datetime.now(UTC)}
+        every = [
+            {**asdict(observed.identity), "split": observed.split, **written, **row}
+            for observed, rows in found
+            for row in rows
+        ]
+        if every:
+            write_part(self.results, table, every)

@@ -21,12 +21,14 @@ class EditArm:
         operator: "recompute", or "transplant" from the clean cache; "none" for stale and clean.
         recorded: the positions that an earlier run chose for this policy and K, which must be chosen again; None
             where nothing is replayed. Not part of the arm's name.
+        unconditional: run on items that are not retained, too. Not part of the arm's name.
     """
 
     policy: str
     k: int | None = None
     operator: str = "recompute"
     recorded: tuple[int, ...] | None = None
+    unconditional: bool = False
 
     def __post_init__(self) -> None:
         unbudgeted = self.policy in REFERENCES or own_length(self.policy)

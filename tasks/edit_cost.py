@@ -5,7 +5,8 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 
 from cachemend.repair_core import LoadedModel, prefill, refresh
 from cachemend.repair_core.architecture import text_config
+from cachemend.repair_core.caches import clone_rows, plain_cache, read_rows
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.forward import input_device
 from cachemend.repair_core.intervals import Positions
@@ -27,10 +29,19 @@ DEPTH = 0.3
 RE_PREFILL, REFRESH = "re-prefill", "refresh"
 TIMED_STAGES = (
     "refresh: copy of the whole cache, span and the K positions behind it through all layers, write of their rows",
-    "re-prefill: all tokens of the edited context; the query is in neither",
+    "refresh in place: the same without the copy",
+    "re-prefill: all tokens of the edited context; the query is in none of them",
     "floor: the matrix products of the same refresh and nothing else, no copy",
 )
-_Line = tuple[str, str, int | None]
+
+
+class Line(NamedTuple):
+    """What is timed: a refresh by an executor at K positions, with or without a copy, or a re-prefill (no K)."""
+
+    what: str
+    executor: str
+    k: int | None
+    copy: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +91,10 @@ class CostArm:
     def name(self) -> str:
         return f"{'/'.join(self.executors)}@{'/'.join(map(str, self.ks))}"
 
-    def lines(self) -> tuple[_Line, ...]:
-        """(what, executor, K) of every time; a re-prefill has neither."""
-        refreshed = ((REFRESH, executor, k) for executor in self.executors for k in self.ks)
-        return ((RE_PREFILL, "none", None), *refreshed)
+    def lines(self) -> tuple[Line, ...]:
+        """Every time to take."""
+        cells = product(self.executors, self.ks, (True, False))
+        return (Line(RE_PREFILL, "none", None, False), *(Line(REFRESH, *cell) for cell in cells))
 
 
 def time_costs(
@@ -95,33 +106,29 @@ def time_costs(
     if max(arm.ks) > edit.pool.size:
         raise InputError(f"k = {max(arm.ks)} is more than the {edit.pool.size} positions downstream of the timed edit")
     stale = prefill(model, edit.original_ids)
+    scratch = plain_cache(clone_rows(read_rows(stale)))
     where = {k: np.arange(edit.span.start, edit.span.stop + k, dtype=np.int64) for k in arm.ks}
 
-    def run(line: _Line) -> None:
-        _, executor, k = line
-        if k is None:
+    def run(line: Line) -> None:
+        if line.k is None:
             prefill(model, edit.edited_ids)
+        elif line.copy:
+            refresh(model, stale, edit.edited_ids, where[line.k], line.executor, attention)
         else:
-            refresh(model, stale, edit.edited_ids, where[k], executor, attention)
+            refresh(model, scratch, edit.edited_ids, where[line.k], line.executor, attention, in_place=True)
         synchronize(model)
 
-    functions: dict[Any, Callable[[], object]] = {line: partial(run, line) for line in arm.lines()}
-    floors = {("floor", "none", k): floor for k in arm.ks if (floor := _floor(model, where[k])) is not None}
+    functions: dict[object, Callable[[], object]] = {line: partial(run, line) for line in arm.lines()}
+    floors = {k: floor for k in arm.ks if (floor := _floor(model, where[k])) is not None}
     times = interleaved({**functions, **floors}, repeats, WARMUPS)
     return [_row(line, times, edit, repeats) for line in arm.lines()]
 
 
-def cell_of(line: _Line) -> dict[str, Any]:
-    """The key columns of one time."""
-    what, executor, k = line
-    return {"what": what, "executor": executor, "k": k, "copy": what == REFRESH}
-
-
-def _row(line: _Line, times: dict[Any, Sample], edit: Replacement, repeats: int) -> dict[str, Any]:
-    span, k, sample = edit.span.stop - edit.span.start, line[2], times[line]
-    floor = times.get(("floor", "none", k))
+def _row(line: Line, times: dict[object, Sample], edit: Replacement, repeats: int) -> dict[str, Any]:
+    span, k, sample = edit.span.stop - edit.span.start, line.k, times[line]
+    floor = times.get(k)
     return {
-        **cell_of(line),
+        **line._asdict(),
         "n_tokens": len(edit.edited_ids),
         "span": span,
         "seconds_median": sample.median,
@@ -130,7 +137,7 @@ def _row(line: _Line, times: dict[Any, Sample], edit: Replacement, repeats: int)
         "n_warmup": WARMUPS,
         "n_timed": repeats,
         "token_layer_ratio": None if k is None else len(edit.edited_ids) / (span + k),
-        "floor_seconds": None if floor is None or k is None else floor.median,
+        "floor_seconds": None if floor is None else floor.median,
     }
 
 

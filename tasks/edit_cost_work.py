@@ -7,7 +7,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from cachemend.datasets.cohort import Cohort
-from cachemend.tasks.edit_cost import TIMED_STAGES, CostArm, CostCase, cell_of, time_costs
+from cachemend.tasks.edit_cost import TIMED_STAGES, CostArm, CostCase, time_costs
 from cachemend.tasks.edit_work import EXPERIMENT
 from cachemend.tasks.identity import SharedIdentity
 from cachemend.tasks.work import Measured, Place, Work
@@ -66,7 +66,7 @@ def _failed(case: CostCase, arm: CostArm, outcome: str, error: str) -> list[Meas
 
 
 def _cells(case: CostCase, arm: CostArm) -> list[dict[str, Any]]:  # noqa: ARG001
-    return [cell_of(line) for line in arm.lines()]
+    return [line._asdict() for line in arm.lines()]
 
 
 WORK = Work(

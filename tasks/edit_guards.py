@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from torch import nn
+from transformers.cache_utils import Cache
 
 from cachemend.datasets.edit_case import EditCase
 from cachemend.repair_core import Answer, answer, prefill, refresh
@@ -31,17 +32,18 @@ ONE_IN = 4
 def guarded(case: EditCase) -> bool:
     """Whether an item is one of those whose guards are run: about one in four, by its digest.
 
-    They cost as much as several arms, and say something of the model and the engine rather than of the item.
+    They cost two prefills and a plain forward, as much as several arms, and say something of the model and the engine
+    rather than of the item.
     """
     return int(case.digest[:8], 16) % ONE_IN == 0
 
 
 def guard_labels(shared: EditCaseArms, stale: Answer, clean: Answer, max_new_tokens: int) -> dict[str, str]:
-    """Run every guard of one item and return their labels by name; a guard that raises has failed.
+    """Run the guards of one item and return their labels by name; a guard that raises has failed.
 
     Args:
-        shared: the item, after all of its arms.
-        stale, clean: what the two caches said before any arm ran.
+        shared: the item, before any of its arms.
+        stale, clean: what the two caches that its arms will use said.
         max_new_tokens: greedy tokens of those answers.
     """
     checks: dict[str, Callable[[], str]] = {
@@ -52,6 +54,12 @@ def guard_labels(shared: EditCaseArms, stale: Answer, clean: Answer, max_new_tok
     if shared.loaded.dtype != "float32":
         checks["float32-argmax"] = lambda: _float32_argmax(shared, clean)
     return {name: _label(check) for name, check in checks.items()}
+
+
+def undisturbed(shared: EditCaseArms, stale: Answer, clean: Answer, max_new_tokens: int) -> dict[str, str]:
+    """The guard for after the arms: whether the two caches, as the arms left them, still say the same."""
+    caches = (shared.build(STALE).cache, shared.build(CLEAN).cache)
+    return {"undisturbed": _label(lambda: _same(shared, caches, (stale, clean), max_new_tokens))}
 
 
 def _label(check: Callable[[], str]) -> str:
@@ -76,9 +84,14 @@ def _cached_against_full(shared: EditCaseArms, clean: Answer) -> str:
 
 
 def _reproduced(shared: EditCaseArms, stale: Answer, clean: Answer, max_new_tokens: int) -> str:
-    """Stale and clean answered once more, after all arms have used their rows."""
-    again = shared.ask([shared.build(arm).cache for arm in (STALE, CLEAN)], max_new_tokens)
-    for name, first, second in zip(("stale", "clean"), (stale, clean), again, strict=True):
+    """Stale and clean prefilled anew and answered once more."""
+    caches = [prefill(shared.loaded.model, ids) for ids in (shared.case.original_ids, shared.case.edited_ids)]
+    return _same(shared, caches, (stale, clean), max_new_tokens)
+
+
+def _same(shared: EditCaseArms, caches: Sequence[Cache], said: Sequence[Answer], max_new_tokens: int) -> str:
+    """Whether a stale and a clean cache say what was said before: the same text, the same margins."""
+    for name, first, second in zip(("stale", "clean"), said, shared.ask(caches, max_new_tokens), strict=True):
         if first.ids != second.ids:
             return f"failed: the {name} answer is another one the second time"
         difference = abs(margin(first) - margin(second))

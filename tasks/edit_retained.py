@@ -32,6 +32,17 @@ def recorded_positions(results: Path, identity: EditIdentity) -> dict[tuple[str,
     return {(row["case_digest"], row["policy"], row["k"]): tuple(row["positions"]) for row in rows}
 
 
+def cohorts_beside(results: Path, identity: EditIdentity) -> list[str]:
+    """Return the digests of the other cohorts with records that share all else with `identity`, the latest first."""
+    shared = {name: value for name, value in asdict(identity).items() if name not in ("model", "cohort_digest")}
+    same = " AND ".join(f"{name} = ?" for name in shared)
+    sql = (
+        f"SELECT cohort_digest FROM edit_records WHERE {same} AND cohort_digest <> ? "
+        "GROUP BY cohort_digest ORDER BY max(recorded_at) DESC, cohort_digest"
+    )
+    return [row["cohort_digest"] for row in _asked(results, sql, [*shared.values(), identity.cohort_digest])]
+
+
 def edit_rows(
     results: Path, identity: EditIdentity, columns: Sequence[str], where: str = "true", view: str = "edit_records"
 ) -> list[dict[str, Any]]:
@@ -44,12 +55,15 @@ def edit_rows(
         where: a condition in SQL.
         view: edit_records, or another that has the identity's columns.
     """
+    shared = {name: value for name, value in asdict(identity).items() if name != "model"}
+    same = " AND ".join(f"{name} = ?" for name in shared)
+    return _asked(results, f"SELECT {', '.join(columns)} FROM {view} WHERE {same} AND ({where})", [*shared.values()])
+
+
+def _asked(results: Path, sql: str, values: Sequence[Any]) -> list[dict[str, Any]]:
     # A folder of a first run holds nothing that could be opened.
     if not any(scan(results, name).good for name in TABLES):
         return []
-    shared = {name: value for name, value in asdict(identity).items() if name != "model"}
-    same = " AND ".join(f"{name} = ?" for name in shared)
     with store.connect(results) as connection:
-        sql = f"SELECT {', '.join(columns)} FROM {view} WHERE {same} AND ({where})"
-        rows: list[dict[str, Any]] = connection.sql(sql, params=list(shared.values())).to_arrow_table().to_pylist()
+        rows: list[dict[str, Any]] = connection.sql(sql, params=list(values)).to_arrow_table().to_pylist()
     return rows

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cachemend.repair_core.errors import InputError
-from cachemend.tasks.edit_arms import own_length
+from cachemend.tasks.edit_arms import deployable, own_length
 
 AT_ONCE, SUCCESSIVE, LIMITED = MODES = ("at-once", "successive", "successive-limit")
 
@@ -30,6 +30,8 @@ class SequenceArm:
             raise InputError(f"mode {self.mode!r} is none of {', '.join(MODES)}")
         if (self.mode == LIMITED) != (self.staleness_limit is not None):
             raise InputError(f"mode {self.mode!r} with staleness limit {self.staleness_limit}: only {LIMITED} has one")
+        if not deployable(self.policy):
+            raise InputError(f"policy {self.policy!r} knows the truth of one edit; several edits need a deployable one")
         if (self.policy == "span" or own_length(self.policy)) != (self.k is None):
             raise InputError(f"sequence arm {self.policy!r} with k {self.k}: give K exactly where the policy takes one")
 

@@ -18,7 +18,7 @@ from cachemend.tasks.answer_arms import ArmAnswers
 from cachemend.tasks.edit_arms import CLEAN, STALE, EditArm
 from cachemend.tasks.edit_case_arms import EditCaseArms, margin
 from cachemend.tasks.edit_embeddings import embedding_features
-from cachemend.tasks.edit_guards import guard_labels, guarded
+from cachemend.tasks.edit_guards import guard_labels, guarded, undisturbed
 from cachemend.tasks.ending import answer_text
 from cachemend.tasks.failures import outcome_of
 
@@ -40,7 +40,9 @@ def run_edit_case(
 
     Stale and clean cache are answered first. An item is retained when the clean answer flips and its margin exceeds
     the stale one by more than `min_gap` (edit paper, "Paired edit benchmark"); the arms of one that is not are None,
-    but for the references. A failure of one arm, or of the whole item, becomes that arm's outcome and error.
+    but for the references and unconditional arms. A failure of one arm, or of the whole item, becomes that arm's
+    outcome and error. Of one retained item in four the guards are run, all but one of them before any other arm; their
+    labels go to the clean arm.
 
     Args:
         loaded: the model.
@@ -56,7 +58,11 @@ def run_edit_case(
         score = _Scoring.prepare(shared, max_new_tokens, min_gap)
     except Exception as error:  # noqa: BLE001  (a failing item becomes records with its reason)
         return [failed(*outcome_of(error)) for _ in arms]
-    needed = [arm for arm in arms if score.retained or arm.is_reference]
+    needed = [arm for arm in arms if score.retained or arm.is_reference or arm.unconditional]
+    labels: dict[str, str] = {}
+    is_guarded = score.retained and guarded(case) and CLEAN.name in (arm.name for arm in needed)
+    if is_guarded:
+        labels |= guard_labels(shared, score.stale, score.clean, max_new_tokens)
     answers = ArmAnswers(
         build=shared.build,
         ask=lambda caches: shared.ask(caches, max_new_tokens),
@@ -72,8 +78,8 @@ def run_edit_case(
             rows[arm.name] = shared.build(arm).row | score.columns(said[arm.name])
     if STALE.name in rows:
         rows[STALE.name]["embedding_features"] = json.dumps(embedding_features(loaded.model, case))
-    if CLEAN.name in rows and score.retained and guarded(case):
-        labels = guard_labels(shared, score.stale, score.clean, max_new_tokens)
+    if is_guarded:
+        labels |= undisturbed(shared, score.stale, score.clean, max_new_tokens)
         rows[CLEAN.name]["guards"] = json.dumps(labels)
     return [_finish(rows[arm.name]) if arm.name in rows else None for arm in arms]
 

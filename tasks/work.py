@@ -20,6 +20,12 @@ _PLACES = {
     "edit-repair": "cachemend.tasks.edit_work:WORK",
     "edit-sequences": "cachemend.tasks.edit_sequence_work:WORK",
     "edit-cost": "cachemend.tasks.edit_cost_work:WORK",
+    "execution-refresh": "cachemend.tasks.execution.work:REFRESH_WORK",
+    "execution-attention": "cachemend.tasks.execution.work:ATTENTION_WORK",
+    "execution-recovery": "cachemend.tasks.execution.recovery_work:WORK",
+    "numerical-repeats": "cachemend.tasks.numerics.works:REPEATS",
+    "executor-probes": "cachemend.tasks.numerics.works:PROBES",
+    "residual-bound": "cachemend.tasks.numerics.works:BOUND",
 }
 
 

@@ -20,6 +20,7 @@ class Kind(Enum):
     BOOL = "bool", pa.bool_(), "BOOLEAN"
     TIME = "time", pa.timestamp("us"), "TIMESTAMP"
     INTS = "ints", pa.list_(pa.int32()), "INTEGER[]"
+    DOUBLES = "doubles", pa.list_(pa.float64()), "DOUBLE[]"
     TEXTS = "texts", pa.list_(pa.string()), "VARCHAR[]"
     INTERVALS = "intervals", pa.list_(_INTERVAL), 'STRUCT("start" INTEGER, "stop" INTEGER)[]'
 

@@ -3,7 +3,7 @@
 from cachemend.warehouse.column import Column, Kind, may, must
 from cachemend.warehouse.edit_columns import CONDITIONS, ENGINE, MODEL, OPERATORS, SCORED, SPLITS, WRITTEN
 
-TRIGGERS = ("base-rate", "severity", "gate")
+TRIGGERS = ("base-rate", "severity", "gate", "predictor")
 STAGES = ("derived", "evaluated")
 BANDS = ("05", "01", "10")
 
@@ -70,17 +70,26 @@ EDIT_CONTRAST_ROWS: tuple[Column, ...] = (
 
 EDIT_TRIGGER_ROWS: tuple[Column, ...] = (
     *_GROUP,
-    must("kind", Kind.TEXT, "base rate of stale failure, severity model, or value of a gate", allowed=TRIGGERS),
+    must("kind", Kind.TEXT, "base rate of stale failure, severity model, gate or its predictor", allowed=TRIGGERS),
     must(
         "subject",
         Kind.TEXT,
-        "stale for base rates; the regressor; or the gate's rule, e.g. repair always",
+        "stale for base rates; the regressor; the gate's rule, e.g. repair always; or failures sent, edits sent",
     ),
-    may("condition", Kind.TEXT, "direct, derived or irrelevant; NULL for all", allowed=CONDITIONS),
-    may("share", Kind.DOUBLE, "share of edits that touch an answer, gates only"),
+    may(
+        "condition",
+        Kind.TEXT,
+        "direct, derived or irrelevant, against irrelevant for gates; NULL for severity",
+        allowed=CONDITIONS,
+    ),
+    may("share", Kind.DOUBLE, "share of edits of the condition, the others being irrelevant; gates only"),
     may("n", Kind.INT, "items"),
     may("n_groups", Kind.INT, "groups of the cross-validation"),
-    may("rate", Kind.DOUBLE, "share of items that fail under the stale cache, 0 to 1"),
+    may(
+        "rate",
+        Kind.DOUBLE,
+        "share of items that fail under the stale cache, or that the predictor sends to repair, 0 to 1",
+    ),
     may("low", Kind.DOUBLE, "lower end of its 95 % Wilson interval"),
     may("high", Kind.DOUBLE, "its upper end"),
     may("rho", Kind.DOUBLE, "Spearman correlation of out-of-fold predictions with severity"),

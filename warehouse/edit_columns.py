@@ -104,7 +104,7 @@ EDIT_RECORDS: tuple[Column, ...] = (
     may("effect_in_block", Kind.DOUBLE, "share of them inside the edited block"),
     may("oracle_depth", Kind.DOUBLE, "median rank of the causal oracle's positions in the attention ranking"),
     may("embedding_features", Kind.JSON, "cosines of span, question and context, by name, JSON; stale arm only"),
-    may("guards", Kind.JSON, "guards of the item, label by name, JSON; clean arm only"),
+    may("guards", Kind.JSON, "guards of one retained item in four, label by name, JSON; clean arm only"),
     may("token_layers", Kind.BIGINT, "recomputed tokens times layers, edit span included"),
     may("causal_pairs", Kind.BIGINT, "query-key pairs of the recomputation, per head and layer"),
     may("t_signal", Kind.DOUBLE, "seconds to obtain the policy's signal"),
@@ -178,6 +178,6 @@ EDIT_TIMINGS: tuple[Column, ...] = (
     must("n_warmup", Kind.INT, "runs before the timed ones"),
     must("n_timed", Kind.INT, "timed runs"),
     may("token_layer_ratio", Kind.DOUBLE, "tokens times layers of a re-prefill over those of this refresh"),
-    may("floor_seconds", Kind.DOUBLE, "seconds of the bare matrix products of this refresh: its compute floor"),
+    may("floor_seconds", Kind.DOUBLE, "seconds of the bare matrix products of this refresh, without any copy"),
     *WRITTEN,
 )

@@ -18,6 +18,9 @@ _SETTINGS = (
 KEY = (*CASE_KEY, "allocator", "budget", "auxiliary", *_SETTINGS)
 """The key of `records`; the digests of stored rows depend on this order."""
 
+NUMERIC_KEY = (*CASE_KEY, "path", "budget", *_SETTINGS)
+REPEAT_KEY = (*NUMERIC_KEY, "cache", "repeat")
+
 EDIT_RECORD_KEY = (*CASE_KEY, "policy", "k", "operator", *_SETTINGS)
 EDIT_SEQUENCE_KEY = (*CASE_KEY, "mode", "staleness_limit", "step", "probe", "policy", "k", *_SETTINGS)
 EDIT_TIMING_KEY = (
@@ -44,7 +47,29 @@ SIGNAL_KEY = ("encoder", "lexicon_digest", "verifier", "engine_version")
 """What a pair's signals and verdict follow from, beside the pair."""
 
 ROUTE_RECORD_KEY = (*CASE_KEY, *SIGNAL_KEY)
-POOL_KEY = ("experiment", "cohort_digest", "pool", *SIGNAL_KEY)
+PLAN_KEY = ("split_plan", "own_guards")
+"""How an analysis was made; NULL in rows of before schema version 4."""
+
+POOL_KEY = ("experiment", "cohort_digest", "pool", *SIGNAL_KEY, *PLAN_KEY)
 """What the rows of a routing analysis share; never pooled."""
 
+ROUTING_PROBE_KEY = ("experiment", "cohort_digest", "pool", "source", "side")
+
 METHOD_KEY = (*POOL_KEY, "method", "setting")
+
+_TIMED = (
+    "experiment",
+    "model_fingerprint",
+    "dtype",
+    "executor",
+    "attention",
+    "engine_version",
+    "device",
+    "torch_version",
+    "length",
+)
+_ROUNDS = ("n_warmup", "n_timed")
+REFRESH_TIMING_KEY = (*_TIMED, "rows", "n_intervals", *_ROUNDS)
+ATTENTION_TIMING_KEY = REFRESH_TIMING_KEY
+RECOVERY_TIMING_KEY = (*_TIMED, "cohort_digest", "case_digest", "method", "budget", *_ROUNDS)
+"""Of the execution benchmark. Fewer rounds are another measurement, which a full one must not take for its own."""

@@ -24,7 +24,9 @@ from cachemend.warehouse.edit_analysis_columns import (
     EDIT_TRIGGER_ROWS,
 )
 from cachemend.warehouse.edit_columns import EDIT_CASES, EDIT_RECORDS, EDIT_SEQUENCES, EDIT_TIMINGS
+from cachemend.warehouse.execution_columns import ATTENTION_TIMING_ROWS, RECOVERY_TIMING_ROWS, REFRESH_TIMING_ROWS
 from cachemend.warehouse.keys import (
+    ATTENTION_TIMING_KEY,
     CASE_KEY,
     CELL_KEY,
     EDIT_RECORD_KEY,
@@ -33,9 +35,15 @@ from cachemend.warehouse.keys import (
     GROUP_KEY,
     KEY,
     METHOD_KEY,
+    NUMERIC_KEY,
     POOL_KEY,
+    RECOVERY_TIMING_KEY,
+    REFRESH_TIMING_KEY,
+    REPEAT_KEY,
     ROUTE_RECORD_KEY,
+    ROUTING_PROBE_KEY,
 )
+from cachemend.warehouse.numeric_columns import BOUND_RECORDS, PROBE_RECORDS, REPEAT_RECORDS
 from cachemend.warehouse.routing_analysis_columns import (
     ROUTING_ABLATION_ROWS,
     ROUTING_CERTIFIED_ROWS,
@@ -44,6 +52,7 @@ from cachemend.warehouse.routing_analysis_columns import (
     ROUTING_MAP_ROWS,
     ROUTING_ORDER_ROWS,
     ROUTING_POINT_ROWS,
+    ROUTING_PROBE_ROWS,
     ROUTING_RISK_ROWS,
     ROUTING_STRESS_ROWS,
     ROUTING_TEST_ROWS,
@@ -52,7 +61,7 @@ from cachemend.warehouse.routing_analysis_columns import (
 )
 from cachemend.warehouse.routing_columns import ROUTE_EXPOSURES, ROUTE_RECORDS
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 class RowError(ValueError):
@@ -147,6 +156,9 @@ _ALL = (
     Table(name="records", columns=RECORDS, key=KEY),
     Table(name="cases", columns=CASES, key=CASE_KEY),
     Table(name="runs", columns=RUNS, key=("run_id", "status")),
+    Table(name="repeat_records", columns=REPEAT_RECORDS, key=REPEAT_KEY),
+    Table(name="probe_records", columns=PROBE_RECORDS, key=NUMERIC_KEY),
+    Table(name="bound_records", columns=BOUND_RECORDS, key=NUMERIC_KEY),
     Table(name="edit_records", columns=EDIT_RECORDS, key=EDIT_RECORD_KEY),
     Table(name="edit_cases", columns=EDIT_CASES, key=CASE_KEY),
     Table(name="edit_sequences", columns=EDIT_SEQUENCES, key=EDIT_SEQUENCE_KEY),
@@ -159,8 +171,11 @@ _ALL = (
         key=(*GROUP_KEY, "kind", "subject", "condition", "share"),
     ),
     Table(name="edit_table_rows", columns=EDIT_TABLE_ROWS, key=(*GROUP_KEY, "stage", "cell", "policy", "k")),
+    Table(name="refresh_timing_rows", columns=REFRESH_TIMING_ROWS, key=REFRESH_TIMING_KEY),
+    Table(name="attention_timing_rows", columns=ATTENTION_TIMING_ROWS, key=ATTENTION_TIMING_KEY),
+    Table(name="recovery_timing_rows", columns=RECOVERY_TIMING_ROWS, key=RECOVERY_TIMING_KEY),
     Table(name="route_records", columns=ROUTE_RECORDS, key=ROUTE_RECORD_KEY),
-    Table(name="route_exposures", columns=ROUTE_EXPOSURES, key=(*METHOD_KEY, "split_plan", "split", "case_digest")),
+    Table(name="route_exposures", columns=ROUTE_EXPOSURES, key=(*METHOD_KEY, "split", "case_digest")),
     Table(name="routing_point_rows", columns=ROUTING_POINT_ROWS, key=METHOD_KEY),
     Table(name="routing_risk_rows", columns=ROUTING_RISK_ROWS, key=METHOD_KEY),
     Table(name="routing_test_rows", columns=ROUTING_TEST_ROWS, key=(*METHOD_KEY, "reference")),
@@ -172,6 +187,7 @@ _ALL = (
     Table(name="routing_map_rows", columns=ROUTING_MAP_ROWS, key=(*POOL_KEY, "kind", "name")),
     Table(name="routing_certified_rows", columns=ROUTING_CERTIFIED_ROWS, key=METHOD_KEY),
     Table(name="verifier_quality_rows", columns=VERIFIER_QUALITY_ROWS, key=(*POOL_KEY, "region")),
+    Table(name="routing_probe_rows", columns=ROUTING_PROBE_ROWS, key=ROUTING_PROBE_KEY),
     Table(name="signal_rows", columns=SIGNAL_ROWS, key=(*POOL_KEY, "signal", "source")),
 )
 TABLES: Mapping[str, Table] = MappingProxyType({each.name: each for each in _ALL})

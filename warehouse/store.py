@@ -1,10 +1,12 @@
 """Read access to a results folder: DuckDB views and guarded SQL.
 
-`warehouse.duckdb` holds view definitions only and is rebuilt, atomically, whenever they change. Every reader
-attaches it read-only to a database of its own in memory, so that readers neither lock nor see one another.
+Readers write nothing: the views stand in the memory of each process, so that processes neither lock nor see one
+another. `warehouse.duckdb` holds the same view definitions for other DuckDB clients; a run or a report leaves it in its
+folder, and a reader attaches it read-only, which is quicker, as long as it fits.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from glob import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -76,6 +78,28 @@ def open_warehouse(results: Path, deep: bool = False) -> Warehouse:
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
+def store_views(results: Path) -> None:
+    """Leave the views in the results folder as a file that any DuckDB client can open, replaced as a whole.
+
+    Nothing happens where the file already holds them or the folder cannot be written: no reader needs it.
+    """
+    folder = results.resolve()
+    wanted = definitions(folder, {name: scan(results, name) for name in TABLES})
+    with duckdb.connect(config=_CONFIG) as connection:
+        if _attach(connection, folder, wanted):
+            return
+    temporary = folder / f".warehouse-{uuid4().hex}.tmp"
+    try:
+        with duckdb.connect(str(temporary), config=_CONFIG) as fresh:
+            _create(fresh, wanted)
+        temporary.replace(folder / DATABASE)
+    except (duckdb.Error, OSError):
+        return
+    finally:
+        for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
+            leftover.unlink(missing_ok=True)
+
+
 def connect(results: Path) -> duckdb.DuckDBPyConnection:
     """Return a connection in which every view exists, for SQL of our own; a user's SQL goes through `query`.
 
@@ -127,11 +151,22 @@ def _nothing(results: Path, corrupt: Sequence[CorruptPart]) -> str:
 def _connect(results: Path, wanted: Definitions) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config=_CONFIG)
     try:
-        if not _attach(connection, results, wanted) and not _rebuilt(connection, results, wanted):
-            # Not writable, or another reader's views of a changing folder: this reader keeps its own.
-            connection.execute("ATTACH ':memory:' AS warehouse")
-            connection.execute("USE warehouse")
-            _create(connection, wanted)
+        if _attach(connection, results, wanted):
+            _confine(connection, results)
+            return connection
+    except duckdb.Error:
+        connection.close()
+        raise
+    connection.close()
+    return _in_memory(results, wanted).cursor()
+
+
+@lru_cache(maxsize=8)
+def _in_memory(results: Path, wanted: Definitions) -> duckdb.DuckDBPyConnection:
+    """A database with the views, made once for the many readers of a process; a cursor of it is a connection."""
+    connection = duckdb.connect(config=_CONFIG)
+    try:
+        _create(connection, wanted)
         _confine(connection, results)
     except duckdb.Error:
         connection.close()
@@ -167,21 +202,6 @@ def _attach(connection: duckdb.DuckDBPyConnection, results: Path, wanted: Defini
     else:
         connection.execute("DETACH warehouse")
     return fresh
-
-
-def _rebuilt(connection: duckdb.DuckDBPyConnection, results: Path, wanted: Definitions) -> bool:
-    """Store the wanted views and attach them; False where the folder does not allow it."""
-    temporary = results / f".warehouse-{uuid4().hex}.tmp"
-    try:
-        with duckdb.connect(str(temporary), config=_CONFIG) as fresh:
-            _create(fresh, wanted)
-        temporary.replace(results / DATABASE)
-    except (duckdb.Error, OSError):
-        return False
-    finally:
-        for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
-            leftover.unlink(missing_ok=True)
-    return _attach(connection, results, wanted)
 
 
 def _run(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:

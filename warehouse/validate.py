@@ -157,6 +157,7 @@ _CONVERT: Mapping[Kind, Callable[[object], object]] = {
     Kind.BOOL: _bool,
     Kind.TIME: _time,
     Kind.INTS: lambda value: [_int(item, 32) for item in _items(value)],
+    Kind.DOUBLES: lambda value: [_double(item) for item in _items(value)],
     Kind.TEXTS: lambda value: [_text(item) for item in _items(value)],
     Kind.INTERVALS: lambda value: [_interval(item) for item in _items(value)],
 }

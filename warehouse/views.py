@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from cachemend.warehouse.published import Published, published
 from cachemend.warehouse.published_edits import PublishedEdit, published_edits
+from cachemend.warehouse.published_execution import PublishedExecution, published_execution
+from cachemend.warehouse.published_numerics import PublishedNumeric, published_numerics
 from cachemend.warehouse.published_routing import PublishedRouting, published_routing
 from cachemend.warehouse.scanning import Scan
 from cachemend.warehouse.schemas import TABLES, Table
@@ -27,6 +29,15 @@ SQL_VIEWS = (
     "niah_sweep",
     "allocation_geometry",
     "alternative_policies",
+    "allocation_variants",
+    "repair_locality",
+    "executor_pairs",
+    "repeat_records",
+    "probe_records",
+    "bound_records",
+    "numerical_repeats",
+    "executor_probes",
+    "residual_bound",
     "edit_records",
     "edit_cases",
     "edit_sequences",
@@ -37,6 +48,9 @@ SQL_VIEWS = (
     "edit_distance",
     "edit_operators",
     "edit_cost",
+    "refresh_timings",
+    "attention_timings",
+    "recovery_timings",
     "route_records",
     "route_exposures",
     "routing_points",
@@ -52,6 +66,7 @@ SQL_VIEWS = (
     "routing_certified",
     "verifier_quality",
     "signal_ranking",
+    "routing_probes",
 )
 VIEWS = (*SQL_VIEWS, "published")
 
@@ -73,10 +88,10 @@ def definitions(results: Path, scans: Mapping[str, Scan]) -> Definitions:
     for table in TABLES.values():
         source = _source(results.resolve() / table.name, scans[table.name])
         statements.append(f"CREATE VIEW parts.{table.name} AS {_relation(table, source)}")
+    statements.append(f"CREATE VIEW main.published AS {_published()}")
     for name in SQL_VIEWS:
         sql = files("cachemend.warehouse").joinpath("views", f"{name}.sql").read_text(encoding="utf-8")
         statements.append(f"CREATE VIEW main.{name} AS {sql}")
-    statements.append(f"CREATE VIEW main.published AS {_published()}")
     digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()
     statements.append(f"CREATE VIEW parts.definition AS SELECT '{digest}' AS digest")
     return Definitions(tuple(statements), digest)
@@ -113,11 +128,14 @@ def _relation(table: Table, source: tuple[str, ...]) -> str:
 @cache
 def _published() -> str:
     kinds = {"table": "INTEGER", "distance": "INTEGER", "k": "INTEGER", "length": "INTEGER", "n": "INTEGER"}
+    kinds["n_intervals"] = "INTEGER"
     kinds |= dict.fromkeys(("budget", "value", "low", "high"), "DOUBLE")
     sweep = _figures(Published._fields, published(), kinds)
     edits = _figures(PublishedEdit._fields, published_edits(), kinds)
     routing = _figures(PublishedRouting._fields, published_routing(), kinds)
-    return f"{sweep} UNION ALL BY NAME {edits} UNION ALL BY NAME {routing}"
+    numerics = _figures(PublishedNumeric._fields, published_numerics(), kinds)
+    execution = _figures(PublishedExecution._fields, published_execution(), kinds)
+    return " UNION ALL BY NAME ".join((sweep, edits, routing, numerics, execution))
 
 
 def _figures(fields: Sequence[str], found: Sequence[Sequence[object]], kinds: Mapping[str, str]) -> str:

@@ -29,6 +29,8 @@ def choose(name: str, context: StaleContext, k: int | None = None) -> Choice:
     policy = get_policy(name)
     if not isinstance(policy, Policy):
         raise InputError(f"policy {name!r} is a diagnostic: it knows the truth and cannot be deployed; use diagnose")
+    if not isinstance(context, StaleContext):
+        raise InputError(f"context of policy {name!r} is a {type(context).__name__}; give a StaleContext")
     if "clean" in dir(context):
         raise InputError(
             f"policy {name!r} must not see a clean cache, which a {type(context).__name__} can compute; "
@@ -57,6 +59,8 @@ def _count(rule: Rule, pool: Positions, k: int | None) -> int:
         return int(pool.size)
     try:
         count = index(k)  # type: ignore[arg-type]
+        if isinstance(k, bool):
+            raise TypeError
     except TypeError:
         raise InputError(f"k = {k!r} of policy {rule.name!r} is no whole number; give 0 to {pool.size}") from None
     if not 0 <= count <= pool.size:

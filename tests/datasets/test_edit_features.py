@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from cachemend.datasets.edit_build import build_edits
 from cachemend.datasets.edit_case import EditCase
-from cachemend.datasets.edit_features import edit_distance, edit_features_of
+from cachemend.datasets.edit_features import edit_distance, edit_features_of, observable_features
 
 from support.edit_items import small
 
@@ -86,3 +86,14 @@ def test_every_built_case_has_the_same_finite_features(tiny_chat: PreTrainedToke
     assert len({tuple(row) for row in rows}) == 1
     assert all(value == pytest.approx(value) and abs(value) < 1e5 for row in rows for value in row.values())
     assert {row["is_direct"] + row["is_derived"] + row["is_irrelevant"] for row in rows} == {1.0}
+
+
+def test_a_trigger_sees_neither_the_kind_of_edit_nor_the_answer() -> None:
+    seen = observable_features(hand_made())
+    other = hand_made(condition="irrelevant", distance=64, carrier=(6, 7), old_answer="p", new_answer="q", old_ids=(7,))
+    assert observable_features(other) == seen
+    assert edit_features_of(other).items() - seen.items() == {
+        ("is_irrelevant", 1.0),
+        ("is_direct", 0.0),
+        ("is_derived", 0.0),
+    }

@@ -83,6 +83,20 @@ def test_studies() -> None:
         ("families=nobody", "nobody"),
         ("cases=embeded", "embedded"),
         ("k=0", "k"),
+        ("k=true", "config key 'k': input should be a valid integer, not True"),
+        ("k=[8, true]", "config key 'k': input should be a valid integer, not True"),
+        ("k=8.0", "config key 'k': input should be a valid integer, not 8.0"),
+        ("k=8,-1", "config key 'k': input should be greater than or equal to 1, not -1"),
+        ("lengths=true", "config key 'lengths': input should be a valid integer, not True"),
+        ("staleness_limit=true", "config key 'staleness_limit': input should be a valid integer, not True"),
+        ("staleness_limit=4.0", "config key 'staleness_limit': input should be a valid integer, not 4.0"),
+        ("length=true", "config key 'length'"),
+        ("seed=true", "config key 'seed'"),
+        ("workers=true", "config key 'workers'"),
+        ("min_gap=true", "config key 'min_gap': input should be a number, not True"),
+        ("spot_check=true", "config key 'spot_check': input should be a number, not True"),
+        ("spot_check=1.5", "config key 'spot_check': input should be less than or equal to 1, not 1.5"),
+        ("spot_check=.nan", "config key 'spot_check'"),
         ("k=[]", "k is an empty list"),
         ("min_gap=-1", "min_gap"),
         ("min_gap=.inf", "min_gap"),
@@ -109,6 +123,46 @@ def test_a_context_the_model_cannot_hold_is_named(tmp_path: Path) -> None:
         EditRepairConfig(model=model, study="cost", lengths=(450,), k=(400,)).check_model()
     EditRepairConfig(model=model, study="cost").check_model()
     assert EditRepairConfig(model=model, study="cost").cost_lengths() == (500,)
+
+
+@pytest.mark.parametrize("study", ["main", "operators", "all"])
+def test_a_k_beyond_what_is_downstream_is_named(study: str) -> None:
+    # At the latest place 40 % stand before the edit, which has 6 tokens at most; the last token is in no pool.
+    told = "k 1254 exceeds the 1253 positions that are downstream of every edit of cases 'embedded-dev', whose contexts"
+    with pytest.raises(InputError, match=told):
+        EditRepairConfig(study=study, k=(8, 1254)).check_model()
+    with pytest.raises(InputError, match="k 64 exceeds the 53 positions"):
+        EditRepairConfig(study=study, length=100).check_model()
+    with pytest.raises(InputError, match="k 8 exceeds the 0 positions"):
+        EditRepairConfig(study=study, length=9, k=(8,)).check_model()
+    EditRepairConfig(study="main", k=(8, 1253)).check_model()
+
+
+def test_severity_needs_room_for_its_one_k() -> None:
+    with pytest.raises(InputError, match=r"k 1254 exceeds the 1253 positions .* of cases 'embedded-dev'"):
+        EditRepairConfig(study="severity", k=(8, 1254)).check_model()
+    EditRepairConfig(study="severity", k=(32, 1254)).check_model()
+
+
+@pytest.mark.parametrize(
+    ("assignments", "told"),
+    [
+        (["study=sequences", "policies=random,causal-oracle"], "['causal-oracle']"),
+        (["study=all", "policies=carrier-window,causal-oracle"], "['carrier-window', 'causal-oracle']"),
+    ],
+)
+def test_what_knows_the_truth_is_refused_for_several_edits(assignments: list[str], told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        build_config(EditRepairConfig, assignments=assignments)
+    assert str(caught.value) == (
+        f"policies {told} know the truth of one edit and cannot run in study 'sequences'; give deployable ones"
+    )
+    assert build_config(EditRepairConfig, assignments=["policies=random,causal-oracle"]).policies is not None
+
+
+def test_a_spot_check_needs_repairs_to_look_at() -> None:
+    with pytest.raises(ValidationError, match=r"spot_check 0\.5 is for the repairs of study 'main'"):
+        EditRepairConfig(study="cost", spot_check=0.5)
 
 
 def test_settings_survive_the_way_through_a_command_line() -> None:

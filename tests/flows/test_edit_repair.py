@@ -79,7 +79,7 @@ def _arms(results: Path) -> Counter[tuple[str, str]]:
 
 def test_main_then_what_builds_on_it(go, items: list[EditCase], tmp_path: Path) -> None:
     results = tmp_path / "results"
-    first = go(results, "--set", "study=main")
+    first = go(results, "--set", "study=main", "--set", "spot_check=1")
     # The poison item fails with every arm; it is named, and the others go on.
     assert first.code == 1
     counts = Counter(row["case_id"] for row in read_rows(results, "edit_records"))
@@ -89,6 +89,11 @@ def test_main_then_what_builds_on_it(go, items: list[EditCase], tmp_path: Path) 
     assert "poison" in first.out
     assert f"{ARMS} records of 1 cases failed" in first.out
     assert "2 retained of 4" in first.out
+    # Span and four policies, two K for those that have one, on two retained items; one of the four is a diagnostic.
+    assert "spot check, dev: 12 of 12 repairs sampled; TV to a re-prefill " in first.out
+    boundary = [row for row in read_rows(results, "edit_records") if row["arm"] == "edit-local-boundary"]
+    taken = [row["n_positions"] for row in boundary if row["retained"]]
+    assert f", {sum(taken) / len(taken):.1f} positions" in first.out
     rows = {(row["case_id"], row["arm"]): row for row in read_rows(results, "edit_records")}
     assert rows["lost", "clean"]["retained"] is False
     assert rows[kept[0], "stale"]["margin_recovery"] == 0
@@ -120,9 +125,14 @@ def test_main_then_what_builds_on_it(go, items: list[EditCase], tmp_path: Path) 
 
     severity = go(results, "--set", "study=severity")
     assert severity.code == 1
-    for policy in ("stale", "clean"):
-        found = {row["case_id"] for row in read_rows(results, "edit_records") if row["policy"] == policy}
-        assert found == {case.case_id for case in items}
+    stored = [row for row in read_rows(results, "edit_records") if row["outcome"] == "ok"]
+    # Irrelevant edits and items that are not retained are repaired, too.
+    for arm in ("stale", "span", "clean", "edit-local@32"):
+        found = {row["case_id"] for row in stored if row["arm"] == arm}
+        assert found == {case.case_id for case in items} - {"poison"}, arm
+    assert "nothing to do" not in severity.out
+    lost = {row["arm"] for row in stored if row["case_id"] in ("lost", "beside")}
+    assert lost == {"stale", "span", "clean", "edit-local@32"}
 
     recovery = store.query(results, "FROM edit_recovery WHERE family IS NULL AND condition = 'derived'").to_pylist()
     by_arm = {row["arm"]: row for row in recovery}
@@ -157,9 +167,11 @@ def test_sequences_and_cost(go, tiny_edits: tuple[Path, LoadedModel], monkeypatc
     cost = go(results, "--set", "study=cost", "--set", "lengths=100,150")
     assert cost.code == 0
     timed = Counter((row["length"], row["executor"], row["k"]) for row in read_rows(results, "edit_timings"))
-    assert len(timed) == sum(timed.values()) == 2 * (1 + 2 * 2)
+    # Two lengths: a re-prefill, and a refresh by two executors at two K, with a copy and in place.
+    assert sum(timed.values()) == 2 * (1 + 2 * 2 * 2)
+    assert {timed[key] for key in timed if key[2] is not None} == {2}
     rows = store.query(results, "FROM edit_cost").to_pylist()
-    assert len(rows) == 8
+    assert len(rows) == 16
     assert all(row["ratio"] > 0 for row in rows)
     assert "nothing to do" in go(results, "--set", "study=cost", "--set", "lengths=100,150").out
 

@@ -18,6 +18,7 @@ from support.quick_sweep import N_ARMS, QUICK
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.slow
 def test_cron_fires_resumes_and_outlives_the_process(cluster, tiny: Path, tmp_path: Path) -> None:
     results, log, home = tmp_path / "results", tmp_path / "log", tmp_path / "prefect"
     began = datetime.now(UTC)

@@ -12,6 +12,7 @@ from support.quick_sweep import N_ARMS, N_CASES, QUICK
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.slow
 def test_both_finish_and_no_row_is_doubled(cluster, command, tiny: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     arguments = ("run", "erasing-niah", "--model", tiny, *QUICK, "--results", results, "--address", cluster.address)

@@ -122,7 +122,7 @@ def contrast_rows(records: Sequence[Row]) -> list[Row]:
 
 
 def trigger_rows(records: Sequence[Row]) -> list[Row]:
-    """A base rate per condition, two severity models, and the three gates at two shares."""
+    """A base rate per condition, two severity models, a predictor of failures, and three gates of two kinds of edit."""
     shared = {**identity(records), "recorded_at": BEGAN}
     empty = dict.fromkeys(
         ("condition", "share", "n", "n_groups", "rate", "low", "high", "rho", "rho_p", "r2", "failures", "seconds")
@@ -136,13 +136,17 @@ def trigger_rows(records: Sequence[Row]) -> list[Row]:
     for name, rho in (("ridge", 0.11), ("random-forest", 0.17)):
         found = {"kind": "severity", "subject": name, "n": 350, "n_groups": 175, "rho": rho, "rho_p": 0.002, "r2": 0.05}
         made.append({**shared, **empty, **found})
-    for gate, failures, seconds in (
-        ("repair always", 0.01, 0.05),
-        ("repair never", 0.5, 0.0),
-        ("repair when predicted", 0.2, 0.03),
-    ):
-        found = {"kind": "gate", "subject": gate, "share": 0.5, "failures": failures, "seconds": seconds}
-        made.append({**shared, **empty, **found})
+    for subject, condition, n, rate in (("failures sent", "derived", 40, 0.9), ("edits sent", "irrelevant", 14, 0.25)):
+        found = {"kind": "predictor", "subject": subject, "condition": condition, "n": n, "rate": rate}
+        made.append({**shared, **empty, **found, "low": rate - 0.1, "high": rate + 0.05})
+    for condition, worse in (("derived", 0.0), ("direct", 0.2)):
+        for gate, failures, seconds in (
+            ("repair always", 0.01, 0.05),
+            ("repair never", 0.5, 0.0),
+            ("repair when predicted", 0.2, 0.03),
+        ):
+            found = {"kind": "gate", "subject": gate, "condition": condition, "share": 0.5, "n": 56}
+            made.append({**shared, **empty, **found, "failures": failures + worse, "seconds": seconds})
     return made
 
 
@@ -187,10 +191,10 @@ def timing_rows(setup: EditSetup, executor: str = "packed") -> list[Row]:
         made.append({**shared, **whole, **seconds(length / 1000), "length": length, "n_tokens": length})
         for k in setup.ks:
             ratio = length / (3 + k)
-            spent = {"token_layer_ratio": ratio, "floor_seconds": 0.03, **seconds(0.04 + k / 1000)}
-            made.append(
-                {**shared, **spent, "k": k, "what": "refresh", "copy": True, "length": length, "n_tokens": length}
-            )
+            spent = {**shared, "token_layer_ratio": ratio, "floor_seconds": 0.03, "length": length, "n_tokens": length}
+            for copy in (True, False):
+                took = seconds(0.04 + k / 1000 if copy else 0.032 + k / 1000)
+                made.append({**spent, **took, "k": k, "what": "refresh", "copy": copy})
     return made
 
 

@@ -24,9 +24,10 @@ def write_until(results: Path, first: int, stop: Event) -> None:
 
 
 def rebuild_views(results: Path, rounds: int, n_cases: int, barrier: Barrier) -> None:
-    """Throw the stored views away and query, again and again, while another process does the same."""
+    """Throw the stored views away, store and query them, again and again, while another process does the same."""
     for _ in range(rounds):
         barrier.wait(timeout=120)
         (results / store.DATABASE).unlink(missing_ok=True)
+        store.store_views(results)
         counted = store.query(results, "SELECT count(*) AS n FROM records").to_pylist()
         assert counted == [{"n": n_cases * ROWS_PER_SHARD}], counted

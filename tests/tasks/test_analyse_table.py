@@ -67,7 +67,7 @@ def items(skill: Mapping[ArmName, tuple[float, ...]]) -> tuple[list[Row], dict[s
 def dev() -> tuple[Observed, Any]:
     rows, features = items(SKILL)
     given = observed(rows, "dev")
-    return given, observations(given, features)
+    return given, observations(given, features, 16)
 
 
 def test_deployable_arms_of_retained_items_are_observed(dev: tuple[Observed, Any]) -> None:
@@ -89,7 +89,7 @@ def test_deployable_arms_of_retained_items_are_observed(dev: tuple[Observed, Any
 
 def test_nothing_retained_is_nothing_observed() -> None:
     rows, features = items(SKILL)
-    assert observations(observed([row | {"retained": False} for row in rows]), features) is None
+    assert observations(observed([row | {"retained": False} for row in rows]), features, 16) is None
 
 
 def test_the_cheapest_arm_that_is_good_enough_is_the_table(dev: tuple[Observed, Any]) -> None:
@@ -113,8 +113,8 @@ def test_the_cheapest_arm_that_is_good_enough_is_the_table(dev: tuple[Observed, 
 
 
 def test_every_arm_of_every_cell_is_listed_with_the_choice(dev: tuple[Observed, Any]) -> None:
-    _, found = dev
-    rows = {(row["cell"], row["arm"]): row for row in derived_rows(derived(found), found)}
+    given, found = dev
+    rows = {(row["cell"], row["arm"]): row for row in derived_rows(derived(found), given, found)}
     near = "named=in-block reach=<=16 query_overlap=true"
     assert len(rows) == 3 * 4
     assert {key for key, row in rows.items() if row["chosen"] and key[1] != "re-prefill"} == {(near, "edit-local@8")}
@@ -126,9 +126,11 @@ def test_every_arm_of_every_cell_is_listed_with_the_choice(dev: tuple[Observed, 
 
 def test_the_table_is_followed_on_other_items(dev: tuple[Observed, Any]) -> None:
     rows, features = items(HELD_OUT)
-    other = observations(observed(rows), features)
+    held_out = observed(rows)
+    other = observations(held_out, features, 16)
     assert other is not None
-    found = {(row["cell"], row["arm"], row["chosen"]): row for row in evaluated_rows(derived(dev[1]), other)}
+    evaluated = evaluated_rows(derived(dev[1]), held_out, other)
+    found = {(row["cell"], row["arm"], row["chosen"]): row for row in evaluated}
     table = found["all", "table", True]
     followed = [0.7] * 12 + [1.0] * 16
     assert (table["n"], table["mean"]) == (28, pytest.approx(fmean(followed)))
@@ -140,52 +142,149 @@ def test_the_table_is_followed_on_other_items(dev: tuple[Observed, Any]) -> None
     assert found["named=in-block reach=<=16 query_overlap=true", "table", True]["mean"] == pytest.approx(0.7)
 
 
+def evaluate(dev: tuple[Observed, Any], rows: list[Row], features: dict[str, EditFeatures]) -> dict[str, Row]:
+    """The rows over all cells, by arm."""
+    held_out = observed(rows)
+    other = observations(held_out, features, 16)
+    assert other is not None
+    found = evaluated_rows(derived(dev[1]), held_out, other)
+    return {row["arm"]: row for row in found if row["cell"] == "all"}
+
+
+def test_a_case_that_an_arm_failed_on_counts_for_no_arm(dev: tuple[Observed, Any]) -> None:
+    rows, features = items(HELD_OUT)
+    whole = evaluate(dev, rows, features)
+    # The one case on which the far arm recovers much; what failed says nothing of retention.
+    failed = {"outcome": "case_error", "margin_recovery": None, "retained": None, "flip": None}
+    lost = next(row for row in rows if row["arm"] == "edit-local@16" and row["distance"] == 64)
+    without = evaluate(dev, [row | failed if row is lost else row for row in rows], features)
+    assert without.keys() == whole.keys()
+    assert {row["n"] for row in whole.values()} == {28}
+    assert {row["n"] for row in without.values()} == {27}
+    assert without["edit-local-boundary"]["mean"] == pytest.approx(fmean([1.0] * 12 + [0.35] * 11 + [0.99] * 4))
+    assert without["table"]["mean_tokens"] == pytest.approx(fmean([8 + SPAN_TOKENS] * 12 + [CONTEXT] * 15))
+
+
+def test_an_arm_that_was_not_run_on_every_case_is_not_compared(dev: tuple[Observed, Any]) -> None:
+    rows, features = items(HELD_OUT)
+    near = [row for row in rows if row["arm"] != "edit-local@16" or row["distance"] == 0]
+    found = evaluate(dev, near, features)
+    assert set(found) == {"table", "edit-local@8", "edit-local-boundary", "re-prefill"}
+    assert {row["n"] for row in found.values()} == {28}
+    # The table's own arm may be run in its own cell alone.
+    own = [row for row in rows if row["arm"] != "edit-local@8" or row["distance"] == 0]
+    assert evaluate(dev, own, features)["table"]["n"] == 28
+    # Without it the table is not followed, and nothing is compared with it.
+    assert evaluate(dev, [row for row in rows if row["arm"] != "edit-local@8"], features) == {}
+
+
+def test_cases_of_the_severity_study_alone_take_no_part(dev: tuple[Observed, Any]) -> None:
+    rows, features = items(SKILL)
+    only = [record(70 + i, arm, 0.5) for i in range(5) for arm in (STALE, SPAN, CLEAN, AT_16)]
+    features |= {row["case_digest"]: NEAR for row in only}
+    found = observations(observed([*rows, *only], "dev"), features, 16)
+    assert found is not None
+    assert derived(found) == derived(dev[1])
+    # Where no other arm was run, they are all there is.
+    alone = observations(observed(only, "dev"), features, 16)
+    assert alone is not None
+    assert set(alone.arms) == {"edit-local@16", "re-prefill"}
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny(tmp_path_factory.mktemp("tiny"), context=1024)
 
 
+RULES = (AT_8, AT_16)
+
+
+def store_cohort(results: Path, checkpoint: Path, split: str, good: ArmName, items: int = 12) -> Analysed:
+    """Records of a cohort on which one rule is perfect and the other worthless; its file stands where a run puts it."""
+    cohort = build_edits(
+        load_tokenizer(str(checkpoint)), small(items=items, split=split, name=f"small-{split}", distances=(0,))
+    )
+    rows = []
+    for case in cohort.cases:
+        facts = {name: getattr(case, name) for name in ("item_id", "condition", "family", "case_id")}
+        mine = {"case_digest": case.digest, "cohort_digest": cohort.digest, "split": split}
+        rows += [record(0, arm, float(arm in (good, CLEAN)), **facts) | mine for arm in (*RULES, CLEAN, STALE)]
+    write_part(results, "edit_records", rows)
+    file = write_cohort(cohort, _cohort_file(results, cohort.digest))
+    identity = replace(observed(rows).identity, cohort_digest=cohort.digest)
+    assert isinstance(identity, EditIdentity)
+    return Analysed(cohort_file=file, identity=identity)
+
+
+def _cohort_file(results: Path, digest: str) -> Path:
+    folder = results / "cohorts"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{digest}.json"
+
+
+def decisions(results: Path) -> dict[tuple[str, str], Row]:
+    """Rows over all cells, and those of the choices on dev items, by stage and arm."""
+    sql = "FROM edit_decisions WHERE cell = 'all' OR (stage = 'derived' AND chosen)"
+    return {(row["stage"], row["arm"]): row for row in store.query(results, sql).to_pylist()}
+
+
 def test_the_stored_table_is_that_of_the_dev_items(tmp_path: Path, checkpoint: Path) -> None:
     """On the dev items one rule is perfect and the other worthless; on the held-out ones it is the other way round."""
-    tokenizer = load_tokenizer(str(checkpoint))
-    cohorts = {}
-    for split, good in (("dev", AT_8), ("held-out", AT_16)):
-        cohort = build_edits(tokenizer, small(items=12, split=split, name=f"small-{split}", distances=(0,)))
-        rows = [
-            record(
-                0, arm, value, **{name: getattr(case, name) for name in ("item_id", "condition", "family", "case_id")}
-            )
-            | {"case_digest": case.digest, "cohort_digest": cohort.digest, "split": split}
-            for case in cohort.cases
-            for arm, value in ((AT_8, float(good == AT_8)), (AT_16, float(good == AT_16)), (CLEAN, 1.0))
-        ]
-        rows += [
-            row | {"policy": "stale", "arm": "stale", "margin_recovery": 0.0, "embedding_features": "{}", "flip": False}
-            for row in rows
-            if row["policy"] == "clean"
-        ]
-        write_part(tmp_path, "edit_records", rows)
-        file = write_cohort(cohort, tmp_path / f"{split}.json")
-        identity = replace(observed(rows).identity, cohort_digest=cohort.digest)
-        assert isinstance(identity, EditIdentity)
-        cohorts[split] = Analysed(cohort_file=file, identity=identity)
     spec = WorkerSpec(model=str(checkpoint), max_new_tokens=16, score_rule="flip/1")
-    file = analyse_edits.fn(tmp_path, [cohorts["held-out"], cohorts["dev"]], spec, run_id="edit-1", primary_k=8)
+    held_out = store_cohort(tmp_path, checkpoint, "held-out", AT_16)
+    # Held-out items alone make no table.
+    assert analyse_edits.fn(tmp_path, [held_out], spec, run_id="edit-0", primary_k=32) is None
+    assert decisions(tmp_path) == {}
+    dev = store_cohort(tmp_path, checkpoint, "dev", AT_8)
+    file = analyse_edits.fn(tmp_path, [held_out, dev], spec, run_id="edit-1", primary_k=32)
     assert file == tmp_path / POLICY_FILE
     table = DecisionTable.load(file)
-    assert table.derived_from.cohort_digest == cohorts["dev"].identity.cohort_digest
+    assert table.derived_from.cohort_digest == dev.identity.cohort_digest
     assert {(rule.do.policy, rule.do.k) for rule in table.rules} - {("re-prefill", None)} == {("edit-local", 8)}
-    rows = store.query(
-        tmp_path, "SELECT stage, split, arm, mean FROM edit_decisions WHERE cell = 'all' OR stage = 'derived'"
-    ).to_pylist()
-    assert {(row["stage"], row["split"]) for row in rows} == {("derived", "dev"), ("evaluated", "held-out")}
-    assert next(row["mean"] for row in rows if row["arm"] == "edit-local@16" and row["stage"] == "evaluated") == 1.0
+    rows = decisions(tmp_path)
+    assert {(stage, row["split"]) for (stage, _), row in rows.items()} == {
+        ("derived", "dev"),
+        ("evaluated", "held-out"),
+    }
+    assert rows["evaluated", "edit-local@16"]["mean"] == 1.0
     assert json.loads(file.read_text(encoding="utf-8"))["version"] == 1
-    # Held-out items alone make no table.
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    only = [cohorts["held-out"]]
-    assert analyse_edits.fn(alone, only, spec, run_id="edit-1", primary_k=8) is None
-    file.unlink()
-    assert analyse_edits.fn(tmp_path, only, spec, run_id="edit-1", primary_k=8) is None
-    assert not file.exists()
+
+
+def test_no_evaluation_stays_behind_its_table_or_its_records(tmp_path: Path, checkpoint: Path) -> None:
+    spec = WorkerSpec(model=str(checkpoint), max_new_tokens=16, score_rule="flip/1")
+    dev = store_cohort(tmp_path, checkpoint, "dev", AT_8)
+    held_out = store_cohort(tmp_path, checkpoint, "held-out", AT_16)
+    analyse_edits.fn(tmp_path, [dev, held_out], spec, run_id="edit-1", primary_k=32)
+    before = decisions(tmp_path)
+    assert before["evaluated", "table"]["mean"] < 1
+    assert ("derived", "edit-local@8") in before
+
+    # Held-out records that came later are followed by the dev items that are stored, in a run without them.
+    at = {"recorded_at": record(0, STALE, 0.0)["recorded_at"].replace(year=2030)}
+    fields = store.query(tmp_path, "SELECT * FROM edit_records").to_pylist()
+    again = [{name: value for name, value in row.items() if name not in ("part", "record_key")} for row in fields]
+    better = [row | {"margin_recovery": 1.0} | at for row in again if row["split"] == "held-out"]
+    write_part(tmp_path, "edit_records", [row for row in better if row["arm"] == "edit-local@8"])
+    assert analyse_edits.fn(tmp_path, [held_out], spec, run_id="edit-2", primary_k=32) == tmp_path / POLICY_FILE
+    assert decisions(tmp_path)["evaluated", "table"]["mean"] == 1.0
+
+    # A table derived from other dev records is tested on the stored held-out items, in a run without those.
+    for arm, value in (("edit-local@8", 0.0), ("edit-local@16", 1.0)):
+        rows = [row | {"margin_recovery": value} | at for row in again if row["split"] == "dev" and row["arm"] == arm]
+        write_part(tmp_path, "edit_records", rows)
+    analyse_edits.fn(tmp_path, [dev], spec, run_id="edit-3", primary_k=32)
+    after = decisions(tmp_path)
+    assert ("derived", "edit-local@16") in after
+    assert after["evaluated", "table"]["run_id"] == "edit-3"
+
+    # Where the held-out cohort's file is gone, nothing can be tested; what an older table came to is not shown.
+    _cohort_file(tmp_path, held_out.identity.cohort_digest).unlink()
+    for arm, value in (("edit-local@8", 0.95), ("edit-local@16", 0.0)):
+        rows = [row | {"margin_recovery": value} | at for row in again if row["split"] == "dev" and row["arm"] == arm]
+        write_part(
+            tmp_path, "edit_records", [row | {"recorded_at": at["recorded_at"].replace(year=2031)} for row in rows]
+        )
+    analyse_edits.fn(tmp_path, [dev], spec, run_id="edit-4", primary_k=32)
+    last = decisions(tmp_path)
+    assert ("derived", "edit-local@8") in last
+    assert {stage for stage, _ in last} == {"derived"}

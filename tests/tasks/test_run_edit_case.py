@@ -11,8 +11,10 @@ import torch
 
 from cachemend.datasets.edit_case import EditCase
 from cachemend.repair_core import InputError, LoadedModel, load_model
+from cachemend.repair_core import context as context_module
 from cachemend.repair_core.policies import DIAGNOSTICS, POLICIES
 from cachemend.tasks import edit_case_arms, edit_guards
+from cachemend.tasks import run_edit_case as run_module
 from cachemend.tasks.edit_arms import EDIT_REFERENCES, EditArm, policy_arms
 from cachemend.tasks.run_edit_case import run_edit_case
 
@@ -105,7 +107,7 @@ def test_records_say_what_was_done(case: EditCase, together: dict[str, dict[str,
     assert together["edit-local@8"]["positions"] == list(range(stop, stop + 8))
     assert together["attention@8"]["t_signal"] == together["attention@32"]["t_signal"] > 0
     assert json.loads(together["clean"]["guards"]) == dict.fromkeys(
-        ("cached-against-full", "reproduced", "null-content"), "passed"
+        ("cached-against-full", "reproduced", "null-content", "undisturbed"), "passed"
     )
     assert sum("guards" in row for row in together.values()) == 1
 
@@ -139,6 +141,20 @@ def test_an_item_that_is_not_retained_has_its_references_only(loaded: LoadedMode
         assert [row is None for row in rows] == [False, False, False, True]
         assert [row["retained"] for row in rows if row is not None] == [False] * 3
         assert "guards" not in (rows[2] or {})
+
+
+def test_an_unconditional_arm_is_run_on_an_item_that_is_not_retained_and_says_the_same(
+    loaded: LoadedModel, case: EditCase, together: dict[str, dict[str, Any]]
+) -> None:
+    arm = EditArm(policy="edit-local", k=8, unconditional=True)
+    other = EditArm(policy="random", k=8)
+    row, missing = run_edit_case(loaded, case, [arm, other], min_gap=50.0)
+    assert missing is None
+    assert row is not None
+    assert (row["retained"], row["outcome"]) == (False, "ok")
+    for name in ("positions", "answer_ids", "flip"):
+        assert row[name] == together["edit-local@8"][name]
+    assert row["margin"] == pytest.approx(together["edit-local@8"]["margin"], abs=2e-3)
 
 
 def test_a_poison_item_fails_as_a_whole_with_its_reason(loaded: LoadedModel, case: EditCase) -> None:
@@ -179,26 +195,106 @@ def test_a_broken_invariant_is_not_ok(loaded: LoadedModel, case: EditCase, monke
     assert row["margin"] is None
 
 
-@pytest.mark.parametrize(
-    ("name", "fault"), [("null-content", "null"), ("reproduced", "again"), ("cached-against-full", "full")]
-)
-def test_a_failed_guard_keeps_its_label_and_the_row_stays(
-    loaded: LoadedModel, case: EditCase, name: str, fault: str, monkeypatch: pytest.MonkeyPatch
+def _labels(loaded: LoadedModel, case: EditCase, *arms: EditArm) -> dict[str, str]:
+    """The guards' labels of an item all of whose arms end well."""
+    rows = run_edit_case(loaded, case, [*arms, EDIT_REFERENCES[2]])
+    assert {row["outcome"] for row in rows if row is not None} == {"ok"}
+    clean = rows[-1]
+    assert clean is not None
+    assert np.isfinite(clean["margin"])
+    labels: dict[str, str] = json.loads(clean["guards"])
+    return labels
+
+
+def _failed(labels: dict[str, str]) -> dict[str, str]:
+    return {name: label for name, label in labels.items() if label != "passed"}
+
+
+def _with_a_changed_row(cache: Any, position: int) -> Any:
+    """The cache with the values of one row of one layer turned around."""
+    cache.layers[-1].values[:, :, position] *= -1
+    return cache
+
+
+def test_a_changed_row_of_the_clean_cache_is_told_by_two_guards(
+    loaded: LoadedModel, case: EditCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if fault == "null":
-        # Recomputing under the edited text is no null content.
-        real = edit_guards.refresh
-        monkeypatch.setattr(edit_guards, "refresh", lambda m, c, ids, *r, **o: real(m, c, case.edited_ids, *r, **o))
-    elif fault == "again":
-        monkeypatch.setattr(edit_guards, "REPRODUCED", -1.0)
-    else:
-        monkeypatch.setitem(edit_guards.TOLERANCE, "float32", -1.0)
-    (row,) = run_edit_case(loaded, case, [EDIT_REFERENCES[2]])
-    assert row is not None
-    assert row["outcome"] == "ok"
-    labels = json.loads(row["guards"])
-    assert labels[name].startswith("failed: ")
-    assert np.isfinite(row["margin"])
+    real, last = edit_case_arms.prefill, case.n_tokens - 1
+    monkeypatch.setattr(edit_case_arms, "prefill", lambda model, ids: _with_a_changed_row(real(model, ids), last))
+    found = _failed(_labels(loaded, case))
+    assert set(found) == {"cached-against-full", "reproduced"}
+    assert found["cached-against-full"].startswith("failed: log-probabilities of the answer differ by ")
+    assert found["reproduced"].startswith("failed: the clean ")
+
+
+def test_a_changed_row_of_the_stale_cache_is_told(
+    loaded: LoadedModel, case: EditCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, last = context_module.prefill, case.n_tokens - 1
+    monkeypatch.setattr(context_module, "prefill", lambda model, ids: _with_a_changed_row(real(model, ids), last))
+    found = _failed(_labels(loaded, case))
+    assert set(found) == {"reproduced"}
+    assert found["reproduced"].startswith("failed: the stale ")
+
+
+def test_a_changed_text_is_told_by_the_answer_it_gives(
+    loaded: LoadedModel, case: EditCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = edit_guards.prefill
+    for name, ids in (("stale", case.original_ids), ("clean", case.edited_ids)):
+        other = tuple(reversed(ids))
+        monkeypatch.setattr(
+            edit_guards,
+            "prefill",
+            lambda model, asked, ids=ids, other=other: real(model, other if asked == ids else asked),
+        )
+        assert _failed(_labels(loaded, case)) == {
+            "reproduced": f"failed: the {name} answer is another one the second time"
+        }
+
+
+def test_an_arm_that_changes_a_shared_cache_is_told(
+    loaded: LoadedModel, case: EditCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    real_prefill, real_refresh = edit_case_arms.prefill, edit_case_arms.refresh
+
+    def kept(model: Any, ids: Any) -> Any:
+        made.append(real_prefill(model, ids))
+        return made[-1]
+
+    def damaging(*given: Any, **options: Any) -> Any:
+        _with_a_changed_row(made[0], case.n_tokens - 1)
+        return real_refresh(*given, **options)
+
+    monkeypatch.setattr(edit_case_arms, "prefill", kept)
+    monkeypatch.setattr(edit_case_arms, "refresh", damaging)
+    found = _failed(_labels(loaded, case, EditArm(policy="random", k=8)))
+    assert set(found) == {"undisturbed"}
+    assert found["undisturbed"].startswith("failed: the clean ")
+
+
+def test_recomputing_under_the_edited_text_is_no_null_content(
+    loaded: LoadedModel, case: EditCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = edit_guards.refresh
+    monkeypatch.setattr(edit_guards, "refresh", lambda m, c, ids, *r, **o: real(m, c, case.edited_ids, *r, **o))
+    found = _failed(_labels(loaded, case, EditArm(policy="random", k=8)))
+    assert set(found) == {"null-content"}
+    assert found["null-content"].startswith("failed: margins differ by ")
+
+
+def test_guards_are_known_before_any_arm_runs(
+    loaded: LoadedModel, case: EditCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    real_guards, real_refresh = run_module.guard_labels, edit_case_arms.refresh
+    monkeypatch.setattr(run_module, "guard_labels", lambda *given: order.append("guards") or real_guards(*given))
+    monkeypatch.setattr(
+        edit_case_arms, "refresh", lambda *given, **options: order.append("arm") or real_refresh(*given, **options)
+    )
+    _labels(loaded, case, EditArm(policy="random", k=8), EditArm(policy="edit-local", k=8))
+    assert order == ["guards", "arm", "arm"]
 
 
 @pytest.mark.parametrize(

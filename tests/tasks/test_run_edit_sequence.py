@@ -83,6 +83,7 @@ def test_a_failing_arm_fails_alone_with_a_row_for_every_question(loaded: LoadedM
         (AT_ONCE, "span", None, 3),
         (AT_ONCE, "span", 8, None),
         (AT_ONCE, "edit-local", None, None),
+        (AT_ONCE, "causal-oracle", 8, None),
     ],
 )
 def test_bad_arms_are_named(mode: str, policy: str, k: int | None, limit: int | None) -> None:

@@ -10,7 +10,7 @@ from cachemend.warehouse.parts import write_part
 from cachemend.warehouse.report import write_report
 
 from support.edit_analysis import analyse, sequence_rows, timing_rows
-from support.edit_rows import EditSetup, failed, write_edit_results
+from support.edit_rows import OWN_LENGTH, EditSetup, failed, write_edit_results
 from support.html_page import Page
 from support.report_pages import FEW, read
 from support.report_rows import Setup, cases, write_results
@@ -186,6 +186,22 @@ def test_distances(study: Study) -> None:
             found = table.row(LABELS[row["policy"]])[1]
             assert found.startswith(f"{shown(row['mean'])} {shown(row['low'])} – {shown(row['high'])}")
             assert f"{100 * row['flip_rate']:.0f} % flip, n = {row['n']}" in found
+            assert "positions" not in found
+        elif row["policy"] in OWN_LENGTH:
+            cells = table.row(LABELS[row["policy"]])
+            assert [text.split(" = ")[1].split()[1:] for text in cells] == [
+                [shown(row["mean_positions"], 1), "positions"]
+            ] * 2
+
+
+def test_distances_are_told_at_the_k_that_reaches_most_of_them(tmp_path: Path) -> None:
+    def far_at_16(row: dict[str, Any]) -> dict[str, Any] | None:
+        return None if row["distance"] and row["k"] not in (None, 16) else row
+
+    analyse(tmp_path, write_edit_results(tmp_path, EditSetup(change=far_at_16)))
+    page = read(write_report(tmp_path))
+    table = page.captioned("Recovery by distance between edit and answer, K = 16")
+    assert "–" not in table.row("Edit-local")
 
 
 def test_figures_hold_the_means_bands_and_levels(study: Study) -> None:
@@ -209,8 +225,11 @@ def test_figures_hold_the_means_bands_and_levels(study: Study) -> None:
 
 def test_cost(study: Study) -> None:
     table = study.page.captioned("Milliseconds of refresh and re-prefill")
-    [row] = [row for row in table.rows[1:] if (row[0], row[2]) == ("5,120", "32")]
-    assert row[3:8] == ["72.0 64.8 – 86.4", "5,120.0", "71.1", "146", "2.40"]
+    placed, copied = [row for row in table.rows[1:] if (row[0], row[2]) == ("5,120", "32")]
+    assert placed[1] == "packed in place"
+    assert placed[3:8] == ["64.0 57.6 – 76.8", "5,120.0", "80.0", "146", "2.13"]
+    assert copied[1] == "packed with copy"
+    assert copied[3:8] == ["72.0 64.8 – 86.4", "5,120.0", "71.1", "146", "–"]
     sentence = "at 5,120 tokens, refreshing the span and 32 positions takes 72.0 ms against 5,120.0 ms for a re-prefill"
     assert sentence in study.page.text
 
@@ -219,7 +238,13 @@ def test_triggers_decisions_and_sequences(study: Study) -> None:
     assert "After derived edits the stale cache fails on 100.0 % of 84 items" in study.page.text
     for name, rho in (("ridge regression", "0.11"), ("a random forest", "0.17")):
         assert f"{name} reaches Spearman {rho} (p = 0.002), R² 0.05" in study.page.text
-    assert study.page.captioned("What a gate would cost").row("repair always") == ["50", "1.0", "50.0"]
+    for condition, failures in (("derived", "1.0"), ("direct", "21.0")):
+        gates = study.page.captioned(f"What a gate would cost, by the share of {condition} edits")
+        assert gates.row("repair always") == ["50", failures, "50.0"]
+        assert len(gates.rows[1:]) == 3
+    sent = "the predictor of failures sends 90.0 % of 40 failures (95 % interval 80.0 to 95.0) to repair after derived"
+    assert sent in study.page.text
+    assert "sends 25.0 % of 14 edits (95 % interval 15.0 to 30.0) to repair after irrelevant edits" in study.page.text
     derived = study.page.captioned("Derived on dev items")
     assert derived.row("named=beyond")[:3] == ["Re-prefill", "yes", "9"]
     evaluated = study.page.captioned("Evaluated on held-out items")

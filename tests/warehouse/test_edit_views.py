@@ -17,8 +17,8 @@ from cachemend.warehouse.published_edits import published_edits
 from cachemend.warehouse.published_routing import published_routing
 from cachemend.warehouse.schemas import TABLES
 
-from support.edit_analysis import analyse, one_of_each, timing_rows
-from support.edit_rows import EditSetup, write_edit_results
+from support.edit_analysis import analyse, one_of_each, table_rows, timing_rows, trigger_rows
+from support.edit_rows import EditSetup, edit_records, write_edit_results
 
 LATEST = {
     "edit_records": "edit_records",
@@ -68,10 +68,10 @@ def test_each_view_partitions_by_the_key_of_its_table(view: str, table: str) -> 
     assert columns == set(TABLES[table].key_columns)
 
 
-def test_distance_holds_the_derived_arms_at_32_and_of_own_length(folder: Path) -> None:
+def test_distance_holds_the_derived_arms_at_every_k_and_of_own_length(folder: Path) -> None:
     found = rows_of(folder, "FROM edit_distance")
     arms = {(row["policy"], row["k"]) for row in found}
-    assert {k for _, k in arms} == {None, 32}
+    assert {k for _, k in arms} == {None, 8, 16, 32, 64}
     assert ("edit-local-boundary", None) in arms
     assert ("stale", None) in arms
     records = rows_of(folder, "FROM edit_records")
@@ -85,6 +85,36 @@ def test_distance_holds_the_derived_arms_at_32_and_of_own_length(folder: Path) -
             and r["operator"] != "transplant"
         ]
         assert (row["n"], row["mean"]) == (len(mine), pytest.approx(fmean(mine)))
+        assert row["k"] is None or row["mean_positions"] == row["k"]
+    own = {row["distance"]: row["mean_positions"] for row in found if row["policy"] == "edit-local-boundary"}
+    assert own == {0: 27, 64: 27}
+
+
+def test_gates_that_pooled_the_kinds_of_edit_are_not_shown(tmp_path: Path) -> None:
+    gate = next(
+        row
+        for row in trigger_rows([row for rows in edit_records(EditSetup(items=3)) for row in rows])
+        if row["kind"] == "gate"
+    )
+    write_part(tmp_path, "edit_trigger_rows", [gate | {"condition": None}])
+    assert rows_of(tmp_path, "FROM edit_triggers") == []
+    write_part(tmp_path, "edit_trigger_rows", [gate, gate | {"kind": "severity", "condition": None}])
+    assert {row["kind"] for row in rows_of(tmp_path, "FROM edit_triggers")} == {"gate", "severity"}
+
+
+def test_an_evaluation_older_than_the_newest_derivation_is_not_shown(tmp_path: Path) -> None:
+    rows = table_rows([row for rows in edit_records(EditSetup(items=3)) for row in rows])
+    write_part(tmp_path, "edit_table_rows", rows)
+    shown = "SELECT stage, model_fingerprint FROM edit_decisions ORDER BY ALL"
+    assert len(rows_of(tmp_path, shown)) == len(rows)
+    # Of another model, whose table is its own.
+    write_part(tmp_path, "edit_table_rows", [row | {"model_fingerprint": "other"} for row in rows])
+    # Another dev cohort derives a table; what the first one came to is of the past.
+    newer = {"recorded_at": rows[0]["recorded_at"] + timedelta(hours=1), "cohort_digest": "another cohort"}
+    write_part(tmp_path, "edit_table_rows", [row | newer for row in rows if row["stage"] == "derived"])
+    found = rows_of(tmp_path, shown)
+    assert {row["model_fingerprint"] for row in found if row["stage"] == "evaluated"} == {"other"}
+    assert len(found) == 2 * len(rows) - 2 + 2
 
 
 def test_operators_pair_the_same_positions_of_the_same_item(folder: Path) -> None:
@@ -115,19 +145,23 @@ def test_operators_on_other_positions_are_no_pair(tmp_path: Path) -> None:
 
 
 def test_cost_is_the_ratio_of_medians_of_one_run(folder: Path, tmp_path: Path) -> None:
-    found = rows_of(folder, "FROM edit_cost WHERE model = 'one' ORDER BY length, k")
-    assert [(row["length"], row["k"]) for row in found] == [(n, k) for n in (2048, 5120) for k in (8, 16, 32, 64)]
+    found = rows_of(folder, "FROM edit_cost WHERE model = 'one' ORDER BY length, k, copy")
+    assert [(row["length"], row["k"], row["copy"]) for row in found] == [
+        (n, k, copy) for n in (2048, 5120) for k in (8, 16, 32, 64) for copy in (False, True)
+    ]
     for row in found:
-        refresh, whole = 0.04 + row["k"] / 1000, row["length"] / 1000
+        refresh, whole = (0.04 if row["copy"] else 0.032) + row["k"] / 1000, row["length"] / 1000
         assert row["ratio"] == pytest.approx(whole / refresh)
-        assert row["floor_ratio"] == pytest.approx(refresh / 0.03)
+        # The floor holds no copy: with one there is nothing to compare it with.
+        assert row["floor_seconds"] == 0.03
+        assert row["floor_ratio"] == (None if row["copy"] else pytest.approx(refresh / 0.03))
         assert row["token_layer_ratio"] == pytest.approx(row["length"] / (3 + row["k"]))
     # A later run that timed one refresh alone has no re-prefill of its own to be compared with.
     timed = timing_rows(EditSetup(run_id="later"))
-    [again] = [row for row in timed if (row["length"], row["k"]) == (2048, 8)]
+    [again] = [row for row in timed if (row["length"], row["k"], row["copy"]) == (2048, 8, True)]
     write_part(tmp_path, "edit_timings", timing_rows(EditSetup()))
     write_part(tmp_path, "edit_timings", [again | {"recorded_at": again["recorded_at"] + timedelta(1)}])
-    rows = rows_of(tmp_path, "FROM edit_cost WHERE length = 2048 ORDER BY k")
+    rows = rows_of(tmp_path, "FROM edit_cost WHERE length = 2048 AND copy ORDER BY k")
     assert [row["ratio"] is None for row in rows] == [True, False, False, False]
 
 

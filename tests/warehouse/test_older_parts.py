@@ -1,5 +1,6 @@
-"""Parts of schema version 1, which lacks columns of today: they open, alone and beside new ones."""
+"""Parts of older schema versions, which lack columns of today: they open, alone and beside new ones."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 from cachemend.warehouse import store
 from cachemend.warehouse.parts import scan, write_part
 from cachemend.warehouse.report import write_report
+from cachemend.warehouse.report.routing.rows import read_routing_groups
 from cachemend.warehouse.schemas import SCHEMA_VERSION
 from cachemend.warehouse.views import VIEWS
 
@@ -17,9 +19,14 @@ from support.edit_rows import EditSetup, write_edit_results
 from support.report_pages import FEW, read
 from support.report_rows import Setup, cases, record, write_results
 from support.result_rows import case
+from support.routing_analysis import analyse, write_study
+from support.routing_rows import RouteSetup
 
 ADDED = {"records": ("auxiliary", "deleted_logprob", "leakage"), "cases": ("token_stops",), "runs": ()}
-NEWER = ("edit_", "route_", "routing_", "verifier_", "signal_")
+NEWER = (
+    *("edit_", "route_", "routing_", "verifier_", "signal_"),
+    *("repeat_", "probe_", "bound_", "numerical_", "executor_", "residual_"),
+)
 
 
 def age(results: Path) -> None:
@@ -62,13 +69,45 @@ def test_edits_beside_old_parts(old: Path) -> None:
 
 
 def test_parts_of_version_2_are_complete(tmp_path: Path) -> None:
-    """Version 3 added tables and no column, so that a folder of version 2 is read as it was written."""
+    """Later versions added no column to these tables, so that a folder of version 2 is read as it was written."""
     write_results(tmp_path, Setup(cases=cases(2), arms=FEW))
     for path in tmp_path.rglob("*.parquet"):
         content = pq.ParquetFile(path).read()
         pq.write_table(content.replace_schema_metadata({**content.schema.metadata, b"schema_version": b"2"}), path)
     assert scan(tmp_path, "records", deep=True).corrupt == ()
     assert store.query(tmp_path, "SELECT count(*) AS n FROM records").to_pylist() == [{"n": 2 * len(FEW)}]
+
+
+def test_routing_analyses_of_version_3_have_no_plan(tmp_path: Path) -> None:
+    """Version 4 tells analyses by plan: older ones stand beside new ones of the same records, and keep their pairs."""
+    setup = RouteSetup(pairs=12, splits=2)
+    made = write_study(tmp_path, setup)
+    lacking = ("own_guards", "candidate_digest", "observations_mean", "observations_max", "observations_ready")
+    for path in tmp_path.rglob("*.parquet"):
+        content = pq.ParquetFile(path).read()
+        gone = [name for name in lacking if name in content.column_names]
+        if path.parent.name not in ("route_exposures", "route_records") and "split_plan" in content.column_names:
+            gone.append("split_plan")
+        content = content.drop(gone)
+        # A part is named after its keys, and those were fewer.
+        aged = path.with_name(f"older-{path.name}")
+        pq.write_table(content.replace_schema_metadata({**content.schema.metadata, b"schema_version": b"3"}), aged)
+        path.unlink()
+    [old] = read_routing_groups(tmp_path)
+    assert (old.split_plan, old.own_guards) == (None, None)
+    n_points = len(made["routing_point_rows"])
+    for diagnostic in (False, True):
+        analyse(tmp_path, replace(setup, run_id="new", hours=1, diagnostic=diagnostic))
+    groups = read_routing_groups(tmp_path)
+    assert {(identity.split_plan, identity.own_guards) for identity in groups} == {
+        (None, None),
+        ("2 x 60/20/20 seed 7", True),
+    }
+    for group in groups.values():
+        assert (len(group.rows), len(group.points), len(group.ceiling)) == (12, n_points, n_points)
+        assert {decision.n for decision in group.decisions} <= {1, 2}
+        assert group.decisions
+    assert "2 result groups" in read(write_report(tmp_path)).text
 
 
 def test_report_of_a_folder_of_old_parts(old: Path) -> None:

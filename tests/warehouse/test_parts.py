@@ -29,6 +29,7 @@ _VALUES = {
         min_value=BEGAN.replace(tzinfo=None, year=1980), max_value=BEGAN.replace(tzinfo=None, year=2200)
     ),
     Kind.INTS: st.lists(_INT, max_size=5),
+    Kind.DOUBLES: st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=5),
     Kind.TEXTS: st.lists(_TEXT, max_size=5),
     Kind.INTERVALS: st.lists(st.fixed_dictionaries({"start": _INT, "stop": _INT}), max_size=4),
 }

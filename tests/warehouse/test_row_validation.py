@@ -15,11 +15,13 @@ from cachemend.warehouse.schemas import SCHEMA_VERSION, TABLES, RowError
 from cachemend.warehouse.validate import validated
 
 from support import edit_analysis, routing_analysis
+from support.numeric_rows import numeric_one_of_each
 from support.result_rows import case, record, run
 
 NAN = float("nan")
 MAKE = {"records": record, "cases": case, "runs": run} | {
-    name: partial(dict, row) for name, row in (edit_analysis.one_of_each() | routing_analysis.one_of_each()).items()
+    name: partial(dict, row)
+    for name, row in (edit_analysis.one_of_each() | routing_analysis.one_of_each() | numeric_one_of_each()).items()
 }
 
 WRONG: list[tuple[str, str, Any, str]] = [

@@ -1,4 +1,4 @@
-"""Opening a results folder: every view there, nothing written but the view definitions."""
+"""Opening a results folder: every view there, nothing written."""
 
 import shutil
 from functools import partial
@@ -11,17 +11,21 @@ import pytest
 from cachemend.repair_core.errors import InputError
 from cachemend.warehouse import store
 from cachemend.warehouse.parts import write_part
+from cachemend.warehouse.report import write_report
 from cachemend.warehouse.schemas import TABLES
 from cachemend.warehouse.views import VIEWS
 
 from support.edit_analysis import one_of_each
+from support.numeric_rows import numeric_one_of_each
 from support.result_rows import BEGAN, case, failed, record, run, write_shards
 
 WRITE = {"records": record, "cases": case, "runs": run} | {
-    name: partial(dict, row) for name, row in one_of_each().items()
+    name: partial(dict, row) for name, row in (one_of_each() | numeric_one_of_each()).items()
 }
 FED = {name: {name} for name in WRITE} | {
     "records": {"records", "timings", "niah_sweep", "allocation_geometry", "alternative_policies"},
+    "probe_records": {"probe_records", "executor_probes"},
+    "bound_records": {"bound_records", "residual_bound"},
     "edit_timings": {"edit_cost"},
     "edit_recovery_rows": {"edit_recovery", "edit_distance"},
     "edit_contrast_rows": {"edit_contrasts"},
@@ -51,7 +55,7 @@ def test_no_results_says_to_run_an_experiment(tmp_path: Path, make: str | None) 
         (results / "records").mkdir(parents=True)
     elif make == "only views":
         path = write_part(results, "records", [record()])
-        store.connect(results).close()
+        store.store_views(results)
         path.unlink()
     for action in (lambda: store.query(results, "SELECT 1"), lambda: store.connect(results)):
         with pytest.raises(InputError, match="run an experiment first: cachemend run") as caught:
@@ -90,7 +94,7 @@ def test_relative_and_linked_folders(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_results_may_move(tmp_path: Path) -> None:
     write_shards(tmp_path / "before", range(1))
-    store.connect(tmp_path / "before").close()
+    store.store_views(tmp_path / "before")
     shutil.move(tmp_path / "before", tmp_path / "after")
     write_shards(tmp_path / "before", range(1, 3))
     assert store.query(tmp_path / "after", "SELECT DISTINCT case_id FROM records").to_pylist() == [
@@ -98,27 +102,36 @@ def test_results_may_move(tmp_path: Path) -> None:
     ]
 
 
-def test_stored_views_serve_other_readers_and_see_later_parts(tmp_path: Path) -> None:
+def test_stored_views_are_those_of_this_project_and_see_later_parts(tmp_path: Path) -> None:
     write_shards(tmp_path, range(1))
-    connection = store.connect(tmp_path)
+    store.store_views(tmp_path)
     stored = tmp_path / store.DATABASE
     identity = stored.stat().st_ino
     write_shards(tmp_path, range(1, 3))
-    assert connection.sql("SELECT count(*) FROM records").fetchall() == [(18,)]
     assert store.query(tmp_path, "SELECT count(*) AS n FROM records").to_pylist() == [{"n": 18}]
+    store.store_views(tmp_path)
     assert stored.stat().st_ino == identity, "views that fit are not rebuilt"
-    # Any DuckDB client can open the file: it is the same views, without this project.
+    # Any DuckDB client can open the file, without this project.
     assert duckdb.connect(str(stored), read_only=True).sql("SELECT sum(n) FROM niah_sweep").fetchall() == [(18,)]
+    write_part(tmp_path, "runs", [run()])
+    store.store_views(tmp_path)
+    assert stored.stat().st_ino != identity, "a table's first part needs new views"
+    assert duckdb.connect(str(stored), read_only=True).sql("SELECT count(*) FROM runs").fetchall() == [(1,)]
+    assert {path.name for path in tmp_path.iterdir()} == {"records", "runs", store.DATABASE}
 
 
-def test_open_connections_outlive_new_views(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", [False, True])
+def test_open_connections_outlive_new_views(tmp_path: Path, stored: bool) -> None:
     write_shards(tmp_path, range(1))
+    if stored:
+        store.store_views(tmp_path)
     first = store.connect(tmp_path)
     write_part(tmp_path, "runs", [run()])
     second = store.connect(tmp_path)
+    if stored:
+        store.store_views(tmp_path)
     assert second.sql("SELECT count(*) FROM runs").fetchall() == [(1,)]
     assert first.sql("SELECT count(*) FROM records").fetchall() == [(6,)]
-    assert {path.name for path in tmp_path.iterdir()} == {"records", "runs", store.DATABASE}
 
 
 @pytest.mark.parametrize("obstacle", ["folder", "garbage", "locked"])
@@ -133,6 +146,7 @@ def test_views_that_cannot_be_stored(tmp_path: Path, obstacle: str) -> None:
     else:
         writer = duckdb.connect(str(stored))
         writer.execute("CREATE TABLE kept (x INTEGER)")
+    store.store_views(tmp_path)
     assert store.query(tmp_path, "SELECT count(*) AS n FROM records").to_pylist() == [{"n": 6}]
     assert store.query(tmp_path, "SELECT sum(n) AS n FROM niah_sweep").to_pylist() == [{"n": 6}]
     if writer:
@@ -158,22 +172,38 @@ def test_connection_is_confined(tmp_path: Path) -> None:
         "RESET lock_configuration",
         "INSTALL httpfs",
         "LOAD httpfs",
-        "CREATE TABLE t AS SELECT 1",
-        "DROP VIEW records",
         "FROM frame",
     ):
         with pytest.raises(duckdb.Error):
             connection.execute(sql)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results", "secret.csv"]
+    store.store_views(results)
+    for sql in ("CREATE TABLE t AS SELECT 1", "DROP VIEW records"):
+        with pytest.raises(duckdb.Error):
+            store.connect(results).execute(sql)
 
 
-def test_queries_write_nothing_but_the_views(tmp_path: Path) -> None:
+def test_readers_write_nothing(tmp_path: Path) -> None:
     write_shards(tmp_path, range(2))
-    before = {path.name: path.read_bytes() for path in (tmp_path / "records").iterdir()}
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     store.query(tmp_path, "FROM records ORDER BY ALL")
     store.query(tmp_path, "SUMMARIZE records")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "records").iterdir()} == before
-    assert {path.name for path in tmp_path.iterdir()} == {"records", store.DATABASE}
+    store.connect(tmp_path).close()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_report_leaves_the_views_where_it_is_written(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    write_shards(results, range(2))
+    write_report(results, tmp_path / "elsewhere.html")
+    assert {path.name for path in results.iterdir()} == {"records"}
+    write_report(results)
+    assert {path.name for path in results.iterdir()} == {
+        "records",
+        "report.html",
+        "report-orderings.csv",
+        store.DATABASE,
+    }
 
 
 def test_latest_row_wins_and_ties_do_not_depend_on_reading_order(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ SUBJECT = "sur"
 
 _EXPERIMENTS = {
     "erasing-niah": "Erasing-NIAH",
+    "numerical-controls": "Numerical controls",
     "edit-repair": "Repair after an edit",
     "response-routing": "Response reuse",
+    "execution-bench": "Execution benchmark",
 }
 _LABELS = {
     "dirty": "Dirty",

@@ -12,16 +12,18 @@ from plotly.offline import get_plotlyjs
 from cachemend.calibration import intervals
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.whole_file import write_whole
-from cachemend.warehouse import edit_evidence
+from cachemend.warehouse import edit_evidence, store
 from cachemend.warehouse.report.edits.costs import CostView, read_costs
 from cachemend.warehouse.report.edits.groups import EditGroupView, edit_group_view
 from cachemend.warehouse.report.edits.names import policy_label
 from cachemend.warehouse.report.edits.published import read_published_edits
 from cachemend.warehouse.report.edits.rows import read_edit_groups
+from cachemend.warehouse.report.execution import ExecutionTable, read_execution
 from cachemend.warehouse.report.failures import SHOWN, corrupt_parts
 from cachemend.warehouse.report.formats import FILTERS
 from cachemend.warehouse.report.groups import GroupView, group_view
 from cachemend.warehouse.report.labels import allocator_label, budget_label, experiment_label
+from cachemend.warehouse.report.numerics import NumericsView, read_numerics
 from cachemend.warehouse.report.orderings import ALPHA
 from cachemend.warehouse.report.orderings_file import orderings_csv
 from cachemend.warehouse.report.provenance import Run, read_cohort_names, read_runs
@@ -32,6 +34,7 @@ from cachemend.warehouse.report.routing.published import read_paper
 from cachemend.warehouse.report.routing.rows import read_routing_groups
 from cachemend.warehouse.report.rows import read_groups
 from cachemend.warehouse.report.texts import Texts
+from cachemend.warehouse.report.variants import VariantsView, variant_views
 from cachemend.warehouse.report.viewer import PAGE_BYTES
 from cachemend.warehouse.scanning import CorruptPart
 
@@ -41,6 +44,9 @@ _TEMPLATES = Path(__file__).with_name("templates")
 class _Content(NamedTuple):
     groups: list[GroupView | EditGroupView | RoutingGroupView]
     costs: list[CostView]
+    numerics: NumericsView | None
+    execution: list[ExecutionTable]
+    variants: list[VariantsView]
     runs: list[Run]
     corrupt: list[CorruptPart]
     published_model: str | None
@@ -50,7 +56,8 @@ def write_report(results: Path, out: Path | None = None, published_model: str | 
     """Write the report of a results folder as one HTML page that needs no network.
 
     The page's table of the paper's orderings is also written as CSV beside it: NAME-orderings.csv for NAME.html, unless
-    the folder holds nothing of the deletion study.
+    the folder holds nothing of the deletion study. A page in the results folder itself has the views beside it, see
+    `store_views`; one elsewhere leaves that folder as it was.
 
     Safe while a run is writing: the page shows what was recorded when its records were read, and is replaced as a
     whole or not at all.
@@ -89,13 +96,15 @@ def write_report(results: Path, out: Path | None = None, published_model: str | 
     swept = [group for group in content.groups if isinstance(group, GroupView)]
     if swept:
         _write(orderings_csv((group.identity, group.orderings) for group in swept), listed)
+    if out is None:
+        store.store_views(results)
     return target
 
 
 def _content(results: Path, published_model: str | None) -> _Content:
     rows, edits, costs = read_groups(results), read_edit_groups(results), read_costs(results)
-    routed = read_routing_groups(results)
-    if not rows and not edits and not costs and not routed:
+    routed, numerics, execution = read_routing_groups(results), read_numerics(results), read_execution(results)
+    if not any((rows, edits, costs, routed, numerics, execution)):
         raise InputError(
             f"results folder {results} holds no records; run an experiment first: cachemend run erasing-niah"
         )
@@ -119,7 +128,10 @@ def _content(results: Path, published_model: str | None) -> _Content:
         for number, (identity, own) in enumerate(routed.items())
     ]
     groups.sort(key=lambda group: group.latest, reverse=True)
-    return _Content(groups, costs, runs, corrupt_parts(results), chosen)
+    variants = variant_views(
+        rows, cohorts | {run.cohort_digest: run.cohort for run in runs if run.cohort_digest and run.cohort}, results
+    )
+    return _Content(groups, costs, numerics, execution, variants, runs, corrupt_parts(results), chosen)
 
 
 @cache

@@ -1,6 +1,7 @@
--- Refresh of the span and K positions beside a re-prefill timed in the same run: ratio of the medians, the token-layer
--- ratio, and how far the refresh is above its own compute floor. A re-prefill uses no refresh executor; one timed
--- under the refresh's own executor comes first.
+-- Refresh of the span and K positions, with or without a copy of the cache, beside a re-prefill timed in the same run:
+-- ratio of the medians, the token-layer ratio, and how far a refresh without a copy is above its own compute floor,
+-- which has none either (NULL with a copy). A re-prefill uses no refresh executor; one timed under the refresh's own
+-- executor comes first.
 WITH re_prefills AS (
     SELECT
         run_id, experiment, model_fingerprint, dtype, attention, engine_version, device, length, executor,
@@ -19,7 +20,7 @@ SELECT
     p.seconds / r.seconds_median AS ratio,
     r.token_layer_ratio,
     r.floor_seconds,
-    r.seconds_median / r.floor_seconds AS floor_ratio,
+    CASE WHEN NOT r.copy THEN r.seconds_median / r.floor_seconds END AS floor_ratio,
     r.run_id, r.recorded_at
 FROM parts.edit_timings r
 LEFT JOIN re_prefills p

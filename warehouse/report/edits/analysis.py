@@ -101,6 +101,7 @@ class Distance(NamedTuple):
     low: float | None
     high: float | None
     flip_rate: float | None
+    mean_positions: float | None
 
     @property
     def arm(self) -> PolicyArm:

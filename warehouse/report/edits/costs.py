@@ -61,7 +61,14 @@ def _sentence(rows: Sequence[Cost]) -> str:
 
 
 def _figure(rows: Sequence[Cost]) -> Figure:
-    bars = [(f"{r.length:,} tokens, {k_label(r.k)}, {r.executor}", r.refresh_seconds, "refresh") for r in rows]
+    bars = [
+        (
+            f"{r.length:,} tokens, {k_label(r.k)}, {r.executor}{'' if r.copy else ', in place'}",
+            r.refresh_seconds,
+            "refresh",
+        )
+        for r in rows
+    ]
     for length in sorted({row.length for row in rows}):
         whole = next((r.re_prefill_seconds for r in rows if r.length == length and r.re_prefill_seconds), None)
         if whole is not None:

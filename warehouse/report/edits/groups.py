@@ -1,9 +1,11 @@
 """One section of the page on the edit study: everything about one group, ready for the template."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from cachemend.warehouse.edit_evidence import PRIMARY_K
 from cachemend.warehouse.published_edits import PublishedEdit
 from cachemend.warehouse.report.edits.analysis import Decision, Distance
 from cachemend.warehouse.report.edits.cells import Cell, CellKey, cells_of, headline
@@ -27,12 +29,13 @@ from cachemend.warehouse.report.viewer import Viewer
 
 
 class DistanceTable(NamedTuple):
-    """Arms by distance, derived items of one split; each distance with why its cell shows nothing.
+    """Arms at one K (None where no arm has one) by distance, derived items of one split.
 
-    A cell that was not run is None.
+    Each distance has why its cell shows nothing. A cell that was not run is None.
     """
 
     split: str
+    k: int | None
     distances: tuple[tuple[int, str | None], ...]
     lines: list[tuple[PolicyArm, bool, tuple[Distance | None, ...]]]
 
@@ -143,6 +146,8 @@ def _distances(group: EditGroup, cells: Sequence[Cell]) -> DistanceTable | None:
     splits = {row.split for row in group.distances}
     split = "held-out" if "held-out" in splits else "dev"
     rows = [row for row in group.distances if row.split == split]
+    k = _distance_k(rows)
+    rows = [row for row in rows if row.k in (None, k)]
     distances = tuple(sorted({row.distance for row in rows}))
     if len(distances) < 2:
         return None
@@ -151,4 +156,13 @@ def _distances(group: EditGroup, cells: Sequence[Cell]) -> DistanceTable | None:
     lines = [(arm, diagnostic, tuple(found.get((arm, d)) for d in distances)) for arm, diagnostic in arms]
     shortfalls = {cell.key: cell.shortfall for cell in cells}
     heads = tuple((d, shortfalls.get(CellKey(split, "derived", d))) for d in distances)
-    return DistanceTable(split, heads, lines)
+    return DistanceTable(split, k, heads, lines)
+
+
+def _distance_k(rows: Sequence[Distance]) -> int | None:
+    """The K of the table: the one run at most distances, of those the one nearest to the primary."""
+    reached: defaultdict[int, set[int]] = defaultdict(set)
+    for row in rows:
+        if row.k is not None:
+            reached[row.k].add(row.distance)
+    return max(reached, key=lambda k: (len(reached[k]), -abs(k - PRIMARY_K), -k), default=None)
