@@ -89,8 +89,9 @@ def test_main_then_what_builds_on_it(go, items: list[EditCase], tmp_path: Path) 
     assert "poison" in first.out
     assert f"{ARMS} records of 1 cases failed" in first.out
     assert "2 retained of 4" in first.out
-    # Span and four policies, two K for those that have one, on two retained items; one of the four is a diagnostic.
-    assert "spot check, dev: 12 of 12 repairs sampled; TV to a re-prefill " in first.out
+    # Span and four policies, two K for those that have one, on two retained items; one of the four is a diagnostic. The
+    # irrelevant edit adds its span.
+    assert "spot check, dev: 13 of 13 repairs sampled; TV to a re-prefill " in first.out
     boundary = [row for row in read_rows(results, "edit_records") if row["arm"] == "edit-local-boundary"]
     taken = [row["n_positions"] for row in boundary if row["retained"]]
     assert f", {sum(taken) / len(taken):.1f} positions" in first.out

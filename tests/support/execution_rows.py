@@ -65,3 +65,12 @@ def recovery_row(method: str = "repair", seconds: float = 0.05, **more: Any) -> 
         **{"floor_flops_seconds": 0.001, "floor_bytes_seconds": 0.01},
         **more,
     }
+
+
+def one_of_each() -> dict[str, Row]:
+    """A valid row of every table of the execution benchmark."""
+    return {
+        "refresh_timing_rows": refresh_row(),
+        "attention_timing_rows": attention_row(),
+        "recovery_timing_rows": recovery_row(),
+    }

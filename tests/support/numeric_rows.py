@@ -59,7 +59,7 @@ def bound_row(case: str = "case-0", **changes: Any) -> dict[str, Any]:
     return _changed(_shared(case, "sur", "packed") | own, changes)
 
 
-def numeric_one_of_each() -> dict[str, dict[str, Any]]:
+def one_of_each() -> dict[str, dict[str, Any]]:
     """One row of each of the three tables."""
     return {"repeat_records": repeat_row(), "probe_records": probe_row(), "bound_records": bound_row()}
 

@@ -17,7 +17,7 @@ from cachemend.warehouse.published_numerics import published_numerics
 from cachemend.warehouse.report import write_report
 from cachemend.warehouse.schemas import TABLES, record_key
 
-from support.numeric_rows import bound_row, numeric_one_of_each, probe_row, repeat_row
+from support.numeric_rows import bound_row, one_of_each, probe_row, repeat_row
 from support.result_rows import failed, record
 
 PAPER = Path(__file__).resolve().parents[2] / "../shared/papers/kv-cache-repair.txt"
@@ -218,7 +218,7 @@ def test_other_settings_are_never_paired(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", ["repeat_records", "probe_records", "bound_records"])
 def test_the_latest_row_of_a_key_counts(tmp_path: Path, table: str) -> None:
-    row = numeric_one_of_each()[table]
+    row = one_of_each()[table]
     later = row | {"recorded_at": row["recorded_at"] + timedelta(hours=1), "run_id": "run-0", "model": "other name"}
     for each in (later, row):
         write_part(tmp_path, table, [each])
@@ -227,7 +227,7 @@ def test_the_latest_row_of_a_key_counts(tmp_path: Path, table: str) -> None:
 
 @pytest.mark.parametrize("table", ["repeat_records", "probe_records", "bound_records"])
 def test_each_identity_column_counts_and_nothing_else(table: str) -> None:
-    row, wanted = numeric_one_of_each()[table], TABLES[table]
+    row, wanted = one_of_each()[table], TABLES[table]
     key = record_key(row, table)
     for column in wanted.columns:
         if column.name != "record_key":

@@ -25,7 +25,8 @@ from support.routing_rows import RouteSetup
 ADDED = {"records": ("auxiliary", "deleted_logprob", "leakage"), "cases": ("token_stops",), "runs": ()}
 NEWER = (
     *("edit_", "route_", "routing_", "verifier_", "signal_"),
-    *("repeat_", "probe_", "bound_", "numerical_", "executor_", "residual_"),
+    *("repeat_", "probe_", "bound_", "numerical_", "executor_", "residual_", "allocation_variants", "repair_locality"),
+    *("refresh_", "attention_", "recovery_"),
 )
 
 

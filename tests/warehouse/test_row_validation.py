@@ -14,14 +14,13 @@ from cachemend.warehouse.parts import write_part
 from cachemend.warehouse.schemas import SCHEMA_VERSION, TABLES, RowError
 from cachemend.warehouse.validate import validated
 
-from support import edit_analysis, routing_analysis
-from support.numeric_rows import numeric_one_of_each
+from support import edit_analysis, execution_rows, numeric_rows, routing_analysis
 from support.result_rows import case, record, run
 
 NAN = float("nan")
+STUDIES = (edit_analysis, routing_analysis, numeric_rows, execution_rows)
 MAKE = {"records": record, "cases": case, "runs": run} | {
-    name: partial(dict, row)
-    for name, row in (edit_analysis.one_of_each() | routing_analysis.one_of_each() | numeric_one_of_each()).items()
+    name: partial(dict, row) for study in STUDIES for name, row in study.one_of_each().items()
 }
 
 WRONG: list[tuple[str, str, Any, str]] = [

@@ -15,12 +15,12 @@ from cachemend.warehouse.report import write_report
 from cachemend.warehouse.schemas import TABLES
 from cachemend.warehouse.views import VIEWS
 
+from support import numeric_rows
 from support.edit_analysis import one_of_each
-from support.numeric_rows import numeric_one_of_each
 from support.result_rows import BEGAN, case, failed, record, run, write_shards
 
 WRITE = {"records": record, "cases": case, "runs": run} | {
-    name: partial(dict, row) for name, row in (one_of_each() | numeric_one_of_each()).items()
+    name: partial(dict, row) for name, row in (one_of_each() | numeric_rows.one_of_each()).items()
 }
 FED = {name: {name} for name in WRITE} | {
     "records": {"records", "timings", "niah_sweep", "allocation_geometry", "alternative_policies"},
