@@ -28,7 +28,7 @@ class FailurePredictor:
     Attributes:
         forest: fitted on all development items.
         names: its features, in order.
-        threshold: the largest one that sent `LEAST_SENT` of the development failures to repair, out of fold.
+        threshold: the largest one that sent `LEAST_SENT` of the development failures to repair, out of fold; above 0.
     """
 
     forest: RandomForestClassifier
@@ -66,7 +66,8 @@ def fit_failure_predictor(
         seed: seed of the forest.
 
     Returns:
-        the predictor; None with fewer than `LEAST_OF_EACH` failures, as few of the others, or five groups.
+        the predictor; None with fewer than `LEAST_OF_EACH` failures, as few of the others, or five groups, and where
+        its threshold would be 0, which sends every edit and so predicts nothing.
 
     Raises:
         ValueError: lengths that differ, a value that is not finite, or outcomes other than 0 and 1.
@@ -84,9 +85,10 @@ def fit_failure_predictor(
     chance = np.empty(len(y))
     for train, test in StratifiedGroupKFold(N_FOLDS).split(x, y, group):
         chance[test] = _chance(_forest(seed).fit(x[train], y[train]), x[test])
-    return FailurePredictor(
-        forest=_forest(seed).fit(x, y), names=tuple(names), threshold=_threshold(np.sort(chance[y])[::-1])
-    )
+    threshold = _threshold(np.sort(chance[y])[::-1])
+    if threshold <= 0:
+        return None
+    return FailurePredictor(forest=_forest(seed).fit(x, y), names=tuple(names), threshold=threshold)
 
 
 def _threshold(falling: NDArray[np.float64]) -> float:

@@ -7,15 +7,14 @@ from cachemend.datasets.edit_family import Family, Names, holding_one_another
 from cachemend.datasets.edit_fitting import Fitting, Gathered
 from cachemend.datasets.edit_prompt import Context, answer_ids, ask, make_context
 from cachemend.datasets.edit_sequence_case import EditSequenceCase, Probe, SpanChange
-from cachemend.datasets.edit_spec import EditSequenceRoster
+from cachemend.datasets.edit_spec import SEQUENCE_WINDOW, EditSequenceRoster
 from cachemend.datasets.edit_text import DOCUMENT_BREAK, Inserted, record_of
 from cachemend.datasets.niah_candidate import Unusable
 from cachemend.datasets.rendering import encode
 from cachemend.datasets.seeded import below
 
 Entry = tuple[Family, str, Names]
-# Every record has background before and after it, in the first and the last tenth too.
-_FIRST, _LAST = 0.08, 0.92
+_FIRST, _LAST = SEQUENCE_WINDOW
 
 
 def sequence_id(roster: EditSequenceRoster, size: int, seed: int) -> str:

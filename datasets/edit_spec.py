@@ -11,6 +11,8 @@ from cachemend.repair_core.errors import InputError, nearest
 LONGEST_SPAN = 6
 WINDOW = (0.25, 0.40)
 DEPTH = 0.30
+# Of several records: every one has background before and after it, in the first and the last tenth too.
+SEQUENCE_WINDOW = (0.08, 0.92)
 PAIR_BAND = 0.03
 
 

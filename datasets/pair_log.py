@@ -72,7 +72,8 @@ def read_log(path: Path) -> Log:
 
     Raises:
         InputError: an unreadable file or unknown suffix, a missing or misspelt column, no rows, a null or non-UTF-8
-            text, an empty or repeated pair id, an empty cluster, a label other than 0 or 1, or labels all the same.
+            text, an empty or repeated pair id, an empty cluster, a cached entry in two clusters, a label other than 0
+            or 1, labels all the same, or equal texts with opposite labels.
     """
     table = read_table(path, (*TEXTS, *OPTIONAL))
     require_columns(path, table, TEXTS)
@@ -84,6 +85,8 @@ def read_log(path: Path) -> Log:
     if repeated is not None:
         raise InputError(f"{path}: pair_id {repeated!r} is there {ids.count(repeated)} times; give each pair its own")
     given = _names(path, table, "cluster")
+    if given is not None:
+        _refuse_straddling(path, ids, given, candidates)
     rows = [LogRow(*row) for row in zip(ids, given or clusters_of(candidates), candidates, strict=True)]
     labels = _labels(path, table)
     return Log(
@@ -97,8 +100,9 @@ def labelled_pairs(path: Path, rows: Sequence[LogRow], labels: Sequence[int | No
     """Return the rows that have a label as pairs of the pool "log".
 
     Raises:
-        InputError: labels, but all of them the same.
+        InputError: labels, but all of them the same, or opposite ones of equal texts.
     """
+    _refuse_contradictions(path, rows, labels)
     known = {label for label in labels if label is not None}
     if len(known) == 1:
         raise InputError(f"{path}: all labels are {known.pop()}; a policy needs rows with 1 and rows with 0")
@@ -140,6 +144,32 @@ def clusters_of(candidates: Sequence[Candidate]) -> list[str]:
     component = connected_components(graph, directed=False)[1][of_entry]
     order: dict[int, int] = {}
     return [f"cluster-{order.setdefault(int(number), len(order) + 1):06d}" for number in component]
+
+
+def _refuse_straddling(
+    path: Path, ids: Sequence[str], clusters: Sequence[str], candidates: Sequence[Candidate]
+) -> None:
+    first: dict[tuple[str, str, str], int] = {}
+    for row, each in enumerate(candidates):
+        at = first.setdefault((each.q_cache, each.r_cache, each.context_cache), row)
+        if clusters[at] != clusters[row]:
+            raise InputError(
+                f"{path}: rows {ids[at]!r} and {ids[row]!r} have the same cached entry, but clusters {clusters[at]!r} "
+                f"and {clusters[row]!r}: a cluster that would straddle splits; give both rows one cluster"
+            )
+
+
+def _refuse_contradictions(path: Path, rows: Sequence[LogRow], labels: Sequence[int | None]) -> None:
+    first: dict[Candidate, tuple[str, int]] = {}
+    for row, label in zip(rows, labels, strict=True):
+        if label is None:
+            continue
+        other, known = first.setdefault(row.candidate, (row.pair_id, label))
+        if label != known:
+            raise InputError(
+                f"{path}: rows {other!r} and {row.pair_id!r} have the same texts, but labels {known} and {label}; "
+                "judge them again, or put what tells them apart into a context"
+            )
 
 
 def _refuse_misspelt(path: Path, table: pa.Table) -> None:

@@ -16,6 +16,7 @@ import pyarrow.parquet
 
 from cachemend.repair_core.errors import InputError
 
+_MIXED = re.compile(r"Column\(/([^/)]*)\) changed from (\w+) to (\w+) in row (\d+)")
 _BLOCK, _LARGEST_BLOCK = 1 << 20, (1 << 31) - 1
 
 
@@ -37,6 +38,9 @@ def read_table(path: Path, texts: Iterable[str]) -> pa.Table:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or 'not a readable file'}") from error
     except pa.ArrowException as error:
+        mixed = _MIXED.search(str(error))
+        if mixed is not None:
+            raise InputError(f"{path}: {_of_two_types(*mixed.groups())}") from error
         reason = re.sub(r"Column\(/?([^/)]*)[^)]*\)", r"column \1", str(error).split("\n")[0])
         raise InputError(f"{path} is not a readable {suffix} file: {reason}") from error
     twice = [name for name, count in Counter(table.column_names).items() if count > 1]
@@ -45,6 +49,12 @@ def read_table(path: Path, texts: Iterable[str]) -> pa.Table:
     if not table.num_rows:
         raise InputError(f"{path} holds no rows")
     return table
+
+
+def _of_two_types(column: str, before: str, now: str, row: str) -> str:
+    # Arrow counts rows from 0.
+    told = f"row {int(row) + 1}: {column} is of type {now}, and of type {before} in rows before"
+    return f"{told}; labels are 0 (reuse was wrong) or 1 (reuse was right)" if column == "label" else told
 
 
 def require_columns(path: Path, table: pa.Table, names: Iterable[str]) -> None:
@@ -119,9 +129,9 @@ def _read_csv(path: Path, texts: frozenset[str]) -> pa.Table:
         convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string())),
     )
     if bad:
-        first = bad[0]
+        first = bad[0]  # its number counts the header
         raise InputError(
-            f"{path}: row {first.number} has {first.actual_columns} cells, not {first.expected_columns}; "
+            f"{path}: row {first.number - 1} has {first.actual_columns} cells, not {first.expected_columns}; "
             "put texts with commas, quotes or line breaks in double quotes"
         )
     return table

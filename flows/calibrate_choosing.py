@@ -110,7 +110,10 @@ def certify(dev: Part, cal: Part, *, alpha: float, budget: float, grid: PolicyGr
         regions=on,
         seed=seed,
     )
-    how = f"learn-then-test at a risk of {100 * alpha:g} % with confidence {100 * (1 - DELTA):g} %"
+    how = (
+        f"learn-then-test at a risk of {100 * alpha:g} % with confidence {100 * (1 - DELTA):g} %, averaged over "
+        "clusters, not over requests: a popular entry counts once"
+    )
     limits = REGENERATE_ALL if found.chosen is None else ordered[found.chosen]
     result = played(cal, limits, budget)
     counts = CalibrationCounts(

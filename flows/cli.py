@@ -36,7 +36,9 @@ Folder = Annotated[Path | None, typer.Option("--out", help="folder [default: FIL
 Encoder = Annotated[
     str | None, typer.Option("--encoder", help="all-MiniLM-L6-v2 (the default), local folder or Hugging Face name")
 ]
-Certify = Annotated[bool, typer.Option("--certify", help="only a policy whose risk a test bounds, else none")]
+Certify = Annotated[
+    bool, typer.Option("--certify", help="only a policy whose risk, averaged over clusters, a test bounds")
+]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="of all that is drawn at random")]
 Sheet = Annotated[Path | None, typer.Option("--out", metavar="SHEET", help="sheet [default: audit-POOL.csv]")]
 Filled = Annotated[Path | None, typer.Option("--score", metavar="SHEET", help="compare a filled sheet with the labels")]

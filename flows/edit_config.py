@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from cachemend.datasets.edit_build import SEEDS_PER_CANDIDATE
 from cachemend.datasets.edit_families import FAMILIES
 from cachemend.datasets.edit_rosters import EDIT_ROSTERS, EDIT_SEQUENCE_ROSTERS
-from cachemend.datasets.edit_spec import LONGEST_SPAN, WINDOW, EditRoster, EditSequenceRoster
+from cachemend.datasets.edit_spec import LONGEST_SPAN, SEQUENCE_WINDOW, WINDOW, EditRoster, EditSequenceRoster
 from cachemend.flows.model_config import Lengths, ModelConfig, Names, Whole, check_distinct, check_known
 from cachemend.repair_core.embedded import EMBEDDED
 from cachemend.repair_core.errors import InputError, nearest
@@ -66,6 +66,8 @@ class EditRepairConfig(ModelConfig):
         spot_check: share of main's repairs, drawn by `seed`, whose distance from a re-prefill is told at the end.
     """
 
+    offered_executors = REPAIRING
+
     study: Literal["all", "main", "operators", "severity", "sequences", "cost"] = "all"
     policies: Names | None = None
     k: Lengths = (8, 16, 32, 64)
@@ -90,6 +92,10 @@ class EditRepairConfig(ModelConfig):
         if self.spot_check and "main" not in self.studies:
             raise InputError(
                 f"spot_check {self.spot_check:g} is for the repairs of study 'main'; leave it out of {self.study!r}"
+            )
+        if self.length is not None and self.studies == ("cost",):
+            raise InputError(
+                f"length {self.length} is for contexts of edits; study 'cost' takes lengths, e.g. 2000,4000"
             )
         for family in self.families or ():
             check_known("families", family, FAMILIES)
@@ -203,6 +209,21 @@ class EditRepairConfig(ModelConfig):
                         f"{roster.name!r}, whose contexts have {roster.n_tokens} tokens; give a smaller k or a longer "
                         "length"
                     )
+        if "sequences" in self.studies:
+            self._check_sequence_k()
+
+    def _check_sequence_k(self) -> None:
+        """Against what is downstream of the last record, which stands at the break nearest to its nominal place."""
+        for roster in self.sequence_rosters():
+            arms = self.sequence_arms(max(roster.records))
+            most = max((arm.k for arm in arms if arm.k is not None), default=0)
+            fits = max(0, roster.n_tokens - int(SEQUENCE_WINDOW[1] * roster.n_tokens) - LONGEST_SPAN - 1)
+            if most > fits:
+                raise InputError(
+                    f"k {most} exceeds the {fits} positions that are downstream of the last edit of cases "
+                    f"{roster.name!r}, whose contexts have {roster.n_tokens} tokens; give a smaller k or a longer "
+                    "length"
+                )
 
     def _check_sequence_policies(self) -> None:
         told = [policy for policy in self.policies or () if not deployable(policy)]

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from cachemend.repair_core.spot_checking import sampled
-from cachemend.tasks.edit_arms import deployable
+from cachemend.tasks.edit_arms import REFERENCES, deployable
 from cachemend.tasks.edit_retained import edit_rows
 from cachemend.tasks.edit_work import EditIdentity
 
@@ -70,7 +70,7 @@ def spot_checked(
     rows = [
         row
         for row in edit_rows(results, identity, columns, "operator = 'recompute' AND outcome = 'ok' AND retained")
-        if row["case_digest"] in digests and row["arm"] in arms and deployable(row["policy"])
+        if row["case_digest"] in digests and row["arm"] in arms and _repairs(row["policy"])
     ]
     if not rows:
         return None
@@ -90,6 +90,10 @@ def spot_checked(
         worst_margin=max(off),
         worst=_name(worst),
     )
+
+
+def _repairs(policy: str) -> bool:
+    return policy not in REFERENCES and deployable(policy)
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -46,6 +46,7 @@ class ModelConfig(BaseModel):
         trust_remote_code: run code that comes with the checkpoint.
         seed: first seed of the cases, instead of the roster's; another seed is another cohort.
         executor: how chosen rows are recomputed.
+        offered_executors: what the message about an unknown one offers.
         attention: attention backend of the packed executor.
         store_text: keep texts in the table of cases.
         workers: model copies; None to fit the machine.
@@ -53,6 +54,8 @@ class ModelConfig(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    offered_executors: ClassVar[tuple[str, ...]] = tuple(EXECUTORS)
 
     model: str = "smollm2-135m"
     revision: str | None = None
@@ -70,7 +73,8 @@ class ModelConfig(BaseModel):
     @model_validator(mode="after")
     def _check_place(self) -> Self:
         check_known("dtype", self.dtype, DTYPES)
-        check_known("executor", self.executor, EXECUTORS)
+        if self.executor not in EXECUTORS:
+            check_known("executor", self.executor, self.offered_executors)
         check_known("attention", self.attention, ATTENTIONS)
         get_executor(self.executor, 1, self.attention)
         if self.device is not None and self.device.split(":")[0] not in ("cpu", "cuda"):

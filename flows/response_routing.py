@@ -93,6 +93,7 @@ def _identity(config: ResponseRoutingConfig, pool: Pool, employed: RouteStaff) -
         encoder=employed.encoder,
         verifier=employed.verifier,
         verifier_model=_verifier_name(config),
+        language_model=employed.language_model,
         lexicon_digest=lexicon.digest,
         lexicon_version=lexicon.version,
     )

@@ -109,10 +109,10 @@ def _failed(results: Path, identity: RouteIdentity) -> list[dict[str, Any]]:
     with store.connect(results) as connection:
         sql = (
             "SELECT case_digest, case_id, outcome, error FROM route_records WHERE outcome <> 'ok' "
-            "AND cohort_digest = ? AND verifier = ? AND encoder = ? AND lexicon_digest = ? AND engine_version = ? "
-            "ORDER BY case_id"
+            "AND cohort_digest = ? AND verifier = ? AND language_model = ? AND encoder = ? AND lexicon_digest = ? "
+            "AND engine_version = ? ORDER BY case_id"
         )
-        same: list[Any] = [identity.cohort_digest, identity.verifier, identity.encoder, identity.lexicon_digest]
-        same.append(identity.engine_version)
+        same: list[Any] = [identity.cohort_digest, identity.verifier, identity.language_model, identity.encoder]
+        same += [identity.lexicon_digest, identity.engine_version]
         rows: list[dict[str, Any]] = connection.sql(sql, params=same).to_arrow_table().to_pylist()
     return rows

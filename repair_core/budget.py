@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import ceil
 
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.whole import whole
 
 
 @dataclass(frozen=True)
@@ -14,8 +15,10 @@ class Tokens:
     count: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.count, int) or isinstance(self.count, bool):
-            raise InputError(f"budget of {self.count!r} tokens is no whole number; give 0 or more")
+        try:
+            object.__setattr__(self, "count", whole(self.count))
+        except TypeError as error:
+            raise InputError(f"budget of {self.count!r} tokens is no whole number; give 0 or more") from error
         if self.count < 0:
             raise InputError(f"budget of {self.count} tokens is negative; give 0 or more")
 

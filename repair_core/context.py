@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.cache_utils import Cache
 
 from cachemend.repair_core.caches import RepairedCache, Rows
-from cachemend.repair_core.edits import Edit
+from cachemend.repair_core.edits import Edit, require_edit
 from cachemend.repair_core.intervals import Positions
 from cachemend.repair_core.models import LoadedModel
 from cachemend.repair_core.prefilling import as_batch, prefill
@@ -22,7 +22,7 @@ from cachemend.repair_core.signals.hidden_norms import hidden_norms
 from cachemend.repair_core.signals.query_attention import QueryAttention, query_attention, shallow_query_attention
 from cachemend.repair_core.signals.shallow import shallow_prefill
 from cachemend.repair_core.signals.spectrum import low_pass_strength
-from cachemend.repair_core.text import Span, TokenText, token_text
+from cachemend.repair_core.text import Span, TokenText, require_text, token_text
 from cachemend.repair_core.timing import timed
 from cachemend.repair_core.units import Segmentation, semantic_units
 
@@ -59,6 +59,9 @@ class StaleContext:
         case_id: seeds the random controls.
         query_ids: the query's tokens, if they are not simply the tokenized query.
         auxiliary: the model whose states SpecCache scores; None for `model` itself.
+
+    Raises:
+        InputError: no edit, or a query that is no text.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class StaleContext:
         query_ids: Sequence[int] | None = None,
         auxiliary: LoadedModel | None = None,
     ) -> None:
+        require_edit("deletion", deletion)
+        require_text("query", query, "the next query")
         self.model = model
         self.tokenizer = tokenizer
         self.deletion = deletion

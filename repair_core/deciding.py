@@ -12,7 +12,7 @@ from cachemend.repair_core.decision_table import DecisionTable
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.features import edit_features
 from cachemend.repair_core.models import fingerprint
-from cachemend.repair_core.policies import get_policy
+from cachemend.repair_core.policies import POLICIES, get_policy
 from cachemend.repair_core.replacement import changed_span
 
 DEFAULT_K = 32
@@ -44,9 +44,9 @@ def decide(policy: str | Path | DecisionTable, context: StaleContext, budget: fl
         raise InputError(f"policy is a {type(policy).__name__}; give a name, a DecisionTable or the path of its JSON")
     if budget is not None and not isinstance(budget, Tokens):
         raise InputError(f"budget {budget!r} of policy {policy!r} is no number of positions; give Tokens(k)")
-    own_length = policy == RE_PREFILL or get_policy(policy).own_length
-    if own_length:
+    if policy == RE_PREFILL or (policy in POLICIES and get_policy(policy).own_length):
         return Action(policy=policy)
+    # Another name is refused by the action: its message offers what can be deployed.
     return Action(policy=policy, k=min(DEFAULT_K, context.pool.size) if budget is None else budget.count)
 
 

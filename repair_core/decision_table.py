@@ -104,8 +104,13 @@ class DecisionTable:
             text = Path(path).read_text(encoding="utf-8-sig")
         except TypeError as error:
             raise InputError(f"decision table {path!r} is no path; give that of a JSON file") from error
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"decision table {str(path)!r} cannot be read (it is no UTF-8 text); give a JSON file"
+            ) from error
+        except (OSError, ValueError) as error:
+            # A ValueError: the system takes no such path, e.g. one with a null character.
+            reason = getattr(error, "strerror", None) or str(error)
             raise InputError(f"decision table {str(path)!r} cannot be read ({reason}); give a JSON file") from error
         return cls.from_json(text)
 

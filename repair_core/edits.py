@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import index
 from typing import Protocol
 
 import numpy as np
 
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.intervals import Positions
+from cachemend.repair_core.whole import whole
 
 
 class Edit(Protocol):
@@ -55,7 +55,7 @@ class Edit(Protocol):
 def token_ids(name: str, ids: Sequence[int]) -> tuple[int, ...]:
     """Return `ids` as a tuple; `name` is what an InputError calls them."""
     try:
-        out = tuple(index(i) for i in ids)
+        out = tuple(whole(i) for i in ids)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a flat list of token ids (whole numbers): {error}") from error
     if any(i < 0 for i in out):
@@ -158,7 +158,7 @@ class Change:
         object.__setattr__(self, "replacement_ids", token_ids("replacement_ids", self.replacement_ids))
         for name in ("start", "stop"):
             try:
-                object.__setattr__(self, name, index(getattr(self, name)))
+                object.__setattr__(self, name, whole(getattr(self, name)))
             except TypeError as error:
                 raise InputError(f"{name} of a change must be a token position (a whole number): {error}") from error
         if not 0 <= self.start <= self.stop:

@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 from cachemend.repair_core.context import StaleContext
+from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.policies.blocks import block_stop
 from cachemend.repair_core.policies.naming import naming_unit
 from cachemend.repair_core.relevance import terms
@@ -46,8 +47,10 @@ def edit_features(context: StaleContext) -> EditFeatures:
     """Read the features off an edit of one place. No model runs and no cache is looked at.
 
     Raises:
-        InputError: the edit changes several places.
+        InputError: no context, or an edit that changes several places.
     """
+    if not isinstance(context, StaleContext):
+        raise InputError(f"context is a {type(context).__name__}; give a StaleContext")
     span, stop = changed_span(context.deletion), block_stop(context)
     unit = naming_unit(context)
     overlap = bool(content_words(context.query) & set(terms(_block_text(context, span.start, stop))))

@@ -27,6 +27,7 @@ from cachemend.repair_core.prefilling import as_batch, prefill
 from cachemend.repair_core.refreshing import refresh
 from cachemend.repair_core.shifting import read_original, shift
 from cachemend.repair_core.staleness import StalenessLimit
+from cachemend.repair_core.text import require_text
 from cachemend.repair_core.timing import timed
 
 
@@ -104,7 +105,7 @@ def repair(
         Refused: a model or cache that cannot be repaired, named.
     """
     require_edit("edit", edit)
-    _require_text("query", query)
+    require_text("query", query, "the next query")
     limit = None if staleness_limit is None else StalenessLimit(staleness_limit)
     require_repairing(executor, attention)
     check_capability(model)
@@ -176,7 +177,7 @@ def repair_batch(
     if isinstance(queries, str) or not isinstance(queries, Sequence):
         raise InputError(f"queries is {queries!r}; give a list of one text per sequence")
     for number, query in enumerate(queries):
-        _require_text(f"queries[{number}]", query)
+        require_text(f"queries[{number}]", query, "the next query")
     if len(queries) != len(edits) or len(case_ids) not in (0, len(edits)):
         raise InputError(f"{len(edits)} edits need as many queries and case ids (or no case ids)")
     get_allocator(allocator)
@@ -209,11 +210,6 @@ def repair_batch(
     return [
         Repair(repaired, rows, maximal_intervals(rows), inserted, timings, decision, attention) for rows in positions
     ]
-
-
-def _require_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise InputError(f"{name} is {value!r}, a {type(value).__name__}; give the text of the next query")
 
 
 def _require_batch(cache: Cache, edit: Edit, count: int) -> None:

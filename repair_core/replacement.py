@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import index
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -11,7 +10,8 @@ from transformers import PreTrainedTokenizerBase
 from cachemend.repair_core.edits import Edit, position_range, token_ids
 from cachemend.repair_core.errors import InputError, Refused
 from cachemend.repair_core.intervals import Interval, Positions
-from cachemend.repair_core.text import special_ids
+from cachemend.repair_core.text import require_text, special_ids
+from cachemend.repair_core.whole import whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Replacement:
             object.__setattr__(self, name, token_ids(name, getattr(self, name)))
         for name in ("start", "stop"):
             try:
-                object.__setattr__(self, name, index(getattr(self, name)))
+                object.__setattr__(self, name, whole(getattr(self, name)))
             except TypeError as error:
                 raise InputError(f"{name} of the span must be a token position (a whole number): {error}") from error
         where, length = f"span {self.start}..{self.stop}", len(self.original_ids)
@@ -149,9 +149,13 @@ def replacement_from_texts(tokenizer: PreTrainedTokenizerBase, before: str, afte
         after: the edited context, rendered.
 
     Raises:
-        InputError: equal texts, or texts that the tokenizer reads alike.
+        InputError: no tokenizer, no texts, equal ones, or texts that the tokenizer reads alike.
         Refused: the changed tokens hold a special token or one that the chat template writes; it is named.
     """
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise InputError(f"tokenizer is a {type(tokenizer).__name__}; give that of the model")
+    require_text("before", before, "the context before the edit")
+    require_text("after", after, "the context after the edit")
     if before == after:
         raise InputError("the texts before and after the edit are equal; an edit changes the text")
     old, new = (tuple(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (before, after))

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -43,15 +44,18 @@ def sampled(case_id: str, fraction: float, seed: int) -> bool:
         seed: another seed samples other cases.
 
     Raises:
-        InputError: a fraction that is no number or outside 0 to 1.
+        InputError: a fraction that is no number or outside 0 to 1, a case id that UTF-8 cannot write.
     """
-    if isinstance(fraction, bool) or not isinstance(fraction, int | float):
+    if isinstance(fraction, bool) or not isinstance(fraction, Real):
         raise InputError(f"fraction {fraction!r} is no number; give the share of repairs to check, 0 to 1")
     if not 0 <= fraction <= 1:
         raise InputError(f"fraction {fraction} is outside 0 to 1; give the share of repairs to check")
-    digest = hashlib.sha256(f"{seed}|{case_id}".encode()).digest()
+    try:
+        digest = hashlib.sha256(f"{seed}|{case_id}".encode()).digest()
+    except UnicodeEncodeError as error:
+        raise InputError(f"case_id {case_id!r} cannot be written as UTF-8; give valid text") from error
     # 53 bits: exact as a float, and below 1.
-    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53 < fraction
+    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53 < float(fraction)
 
 
 def spot_check(model: nn.Module, repaired: Cache, edited_ids: Sequence[int], query_ids: Sequence[int]) -> SpotCheck:

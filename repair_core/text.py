@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
+from cachemend.repair_core.errors import InputError
+
 
 class Span(NamedTuple):
     """Half-open character range of a token; may be empty."""
@@ -73,3 +75,9 @@ def _incremental(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str, 
         # The next window starts at this token, so that a leading-space rule sees its left neighbour.
         window, emitted = index, _decode(tokenizer, ids[index : index + 1])
     return TokenText("".join(pieces), tuple(spans))
+
+
+def require_text(name: str, value: object, what: str) -> None:
+    """Raise InputError unless `value` is a text; `name` is what it is called, `what` is of which a text is wanted."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {value!r}, a {type(value).__name__}; give the text of {what}")

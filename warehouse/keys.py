@@ -43,8 +43,8 @@ GROUP_KEY = ("experiment", "cohort_digest", *_SETTINGS, "split")
 CELL_KEY = (*GROUP_KEY, "condition", "distance", "family")
 """A group's cell: one condition, distance tier and wording, NULL for all wordings."""
 
-SIGNAL_KEY = ("encoder", "lexicon_digest", "verifier", "engine_version")
-"""What a pair's signals and verdict follow from, beside the pair."""
+SIGNAL_KEY = ("encoder", "lexicon_digest", "verifier", "language_model", "engine_version")
+"""What a pair's measurements follow from, beside the pair; `language_model` is NULL in rows of before version 5."""
 
 ROUTE_RECORD_KEY = (*CASE_KEY, *SIGNAL_KEY)
 PLAN_KEY = ("split_plan", "own_guards")

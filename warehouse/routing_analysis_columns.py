@@ -208,6 +208,11 @@ ROUTING_CERTIFIED_ROWS: tuple[Column, ...] = (
     may("vchr", Kind.DOUBLE, "valid cache-hit rate, mean over the splits, 0 where it abstained"),
     may("fh", Kind.DOUBLE, "false-hit rate, mean over the splits; 0 in a split without hits"),
     may("d_vchr", Kind.DOUBLE, "VCHR minus that of the rule without a certificate at alpha = 0.025, B = 0.3"),
-    may("n_violations", Kind.INT, "splits whose held-out rate is above alpha; NULL where an expectation is bounded"),
+    may(
+        "n_violations",
+        Kind.INT,
+        "test splits whose FH is above alpha; its pairs weigh the same, unlike those of the certified risk: no proof "
+        "against a certificate. NULL where an expectation is bounded",
+    ),
     *WRITTEN,
 )

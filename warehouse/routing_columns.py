@@ -21,6 +21,7 @@ SIGNAL_SOURCES: tuple[Column, ...] = (
     must("encoder", Kind.TEXT, "sentence encoder of the similarity"),
     must("lexicon_digest", Kind.TEXT, "SHA-256 of the lexicon file that conditions are extracted with"),
     must("verifier", Kind.TEXT, "whose verdicts: model fingerprint, endpoint, recorded file or label-oracle"),
+    must("language_model", Kind.TEXT, "model fingerprint behind query_filter and likelihood; none where not asked"),
     must("engine_version", Kind.INT, "raised by hand when results may change"),
 )
 PLAN: tuple[Column, ...] = (

@@ -95,8 +95,9 @@ def certify_by_e_values(
 ) -> Certification:
     """Certify policies by ``E = prod_c (1 + bet * Z_c) >= 1 / delta``; the p-value of each is ``min(1, 1/E)``.
 
-    The risk is expected invalid hits over expected hits of a cluster, direct and verified together. Clusters are
-    independent, pairs within one need not be: if the risk is above `alpha` the mean of E is at most 1.
+    The risk is expected invalid hits over expected hits of a cluster truncated to `max_pairs` pairs, direct and
+    verified together: a larger cluster counts for no more than that, however often its pairs are requested. Clusters
+    are independent, pairs within one need not be: if that risk is above `alpha` the mean of E is at most 1.
 
     Args:
         accepted: whether each policy returned the cached response, shape ``[policies, pairs]``; the policies in an

@@ -10,6 +10,8 @@ from cachemend.calibration.conditions import (
     guards_inputs,
     guards_quantities,
     guards_records,
+    guards_response,
+    guards_setting,
     guards_wording,
 )
 from cachemend.calibration.conditions.evidence import Clashes, Evidence, compare
@@ -63,6 +65,13 @@ RULES = (
     Rule("own", "other history", guards_dialogue.other_history),
     Rule("own", "other turn", guards_dialogue.other_turn),
     Rule("own", "other correction", guards_dialogue.other_correction),
+    Rule("own", "taken back", guards_dialogue.taken_back, of_queries=True),
+    Rule("own", "unfinished", guards_response.unfinished),
+    Rule("own", "error message", guards_response.error_message),
+    Rule("own", "nothing asked", guards_response.nothing_asked),
+    Rule("own", "other persona", guards_setting.other_persona),
+    Rule("own", "other attachment", guards_setting.other_attachment),
+    Rule("own", "other model", guards_setting.other_model),
 )
 
 

@@ -11,6 +11,13 @@ from cachemend.calibration.conditions.guards_inputs import tool_turns
 from cachemend.calibration.conditions.reading import Reading, Values
 
 _ANSWERED = re.compile(r"^[ \t]*(?:agent|assistant|bot|ai)\s*:\s*\S+\s+\S+\s+\S", re.IGNORECASE | re.MULTILINE)
+_TAKING_BACK = frozenset(["no", "nope", "nah", "never", "nevermind", "forget", "scratch", "second", "keep", "leave"])
+_TAKEN_BACK = re.compile(
+    r"\?\s*(?:no|nope|nah)\b(?=\s*[,.;:!-]|\s*\Z)"
+    r"|\b(?:never ?mind|forget it|forget that|scratch that|on second thoughts?)\b"
+    r"|\b(?:keep|leave) (?:it|them|that|everything) (?:as (?:it is|they are|is)|alone)\b",
+    re.IGNORECASE,
+)
 
 
 def emptied(evidence: Evidence) -> Clashes:
@@ -64,3 +71,13 @@ def _corrected(side: Texts) -> Values:
         if any(cue.kind == "correction" for cue in sentence.cues)
         for value in (*sentence.names, *sentence.spelled_numbers, *(found.value for found in sentence.typed))
     )
+
+
+def taken_back(evidence: Evidence) -> Clashes:
+    """A request answers its own question with no, or drops what it asked for, and the other does not."""
+    if all(_TAKING_BACK.isdisjoint(query.words) for query in evidence.layers[0]):
+        return []
+    before, now = (_TAKEN_BACK.search(query.text) for query in evidence.layers[0])
+    if (before is None) == (now is None):
+        return []
+    return [Clash(*(found[0].strip("? \n").lower() if found else "" for found in (before, now)))]

@@ -3,10 +3,13 @@
 They are flagged apart (``h_own``), so that their effect can be measured.
 """
 
+import re
+
 from cachemend.calibration.conditions.evidence import Clash, Clashes, Evidence, clash
 from cachemend.calibration.conditions.reading import Reading, Values
 
 _WORDS_PER_TOKEN = 3  # a word seldom takes more tokens
+_LIMIT = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,12})(?: tokens?)?\Z")
 _LIST_MARKS = ("- ", "* ", "• ")
 
 
@@ -41,10 +44,10 @@ def cut_off(evidence: Evidence) -> Clashes:
     Cut off is what a finish reason says; without one, an answer that ends in mid-sentence and is about as long as the
     limit allows.
     """
-    limit, reason = _token_limit(evidence.cache.context, evidence), _cut_reason(evidence.cache.context, evidence)
+    limit, reason = token_limit(evidence.cache.context, evidence), _cut_reason(evidence.cache.context, evidence)
     if not limit and not reason:
         return []
-    theirs = _token_limit(evidence.request.context, evidence)
+    theirs = token_limit(evidence.request.context, evidence)
     same = theirs == limit if limit else _cut_reason(evidence.request.context, evidence) == reason
     if same or not (reason or _ends_early(evidence.cache.response, limit)):
         return []
@@ -53,21 +56,21 @@ def cut_off(evidence: Evidence) -> Clashes:
 
 def too_long(evidence: Evidence) -> Clashes:
     """The cached answer has more words than the request's context allows tokens."""
-    limit = _token_limit(evidence.request.context, evidence)
+    limit = token_limit(evidence.request.context, evidence)
     response = evidence.cache.response
-    if not limit or response is None or limit == _token_limit(evidence.cache.context, evidence):
+    if not limit or response is None or limit == token_limit(evidence.cache.context, evidence):
         return []
     words = _n_words(response)
     return [Clash(f"{words} words", f"{limit} tokens")] if words > limit else []
 
 
-def _token_limit(context: Reading, evidence: Evidence) -> int:
+def token_limit(context: Reading, evidence: Evidence) -> int:
     """Return the lowest token limit of a context, 0 for none."""
     keys = evidence.lexicon.words["token_limits"]
     if keys.isdisjoint(context.keys):
         return 0
-    found = [int(f.record.value) for f in context.fields if f.field.path[-1] in keys and f.record.value.isdecimal()]
-    return min(found, default=0)
+    held = (_LIMIT.match(f.record.value) for f in context.fields if f.field.path[-1] in keys)
+    return min((int(number[1].replace(",", "")) for number in held if number), default=0)
 
 
 def _cut_reason(context: Reading, evidence: Evidence) -> str:
@@ -80,10 +83,15 @@ def _cut_reason(context: Reading, evidence: Evidence) -> str:
 
 
 def _ends_early(response: Reading | None, limit: int) -> bool:
-    if response is None or not response.sentences or _n_words(response) * _WORDS_PER_TOKEN < limit:
+    if response is None or not response.sentences or not limit_explains(response, limit):
         return False
     last = response.sentences[-1].text
     return (last[-1].isalpha() and not last.startswith(_LIST_MARKS)) or last[-1] in ",-("
+
+
+def limit_explains(response: Reading, limit: int) -> bool:
+    """Tell whether an answer is about as long as a token limit allows, or longer."""
+    return _n_words(response) * _WORDS_PER_TOKEN >= limit
 
 
 def _n_words(reading: Reading) -> int:

@@ -116,7 +116,10 @@ def _known(key: str, lexicon: Lexicon, any_key: bool) -> bool:
     if any_key and " " not in key.strip():
         return True
     path = key_path(key)
-    known = (lexicon.key_categories, lexicon.state_keys, lexicon.typed_keys, lexicon.words["speakers"])
+    known = (
+        *(lexicon.key_categories, lexicon.state_keys, lexicon.typed_keys),
+        *(lexicon.words["speakers"], lexicon.words["token_limits"], lexicon.words["finish_keys"]),
+    )
     names = [path[-1]]
     if " " in key.strip() and len(key.split()) <= _UTTERANCE_WORDS:
         names.append(path[-1].split("_")[-1])

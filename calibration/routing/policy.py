@@ -46,10 +46,8 @@ def check_thresholds(limits: Thresholds) -> None:
             verification despite a conflict; the line names the field.
     """
     for name, value in limits._asdict().items():
-        if not name.startswith("tau"):
+        if not (name.startswith("tau") and value == inf):
             check_range(f"thresholds.{name}", value, 0, 1)
-        elif value != inf:
-            check_range(f"thresholds.{name}", value, -1, 1)
     if limits.tau_v_conflict < limits.tau_v:
         raise CalibrationError(
             f"field thresholds.tau_v_conflict is {limits.tau_v_conflict}, below tau_v {limits.tau_v}"

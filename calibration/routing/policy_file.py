@@ -2,7 +2,9 @@
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from cachemend.calibration.errors import CalibrationError
@@ -30,16 +32,26 @@ def load_policy(path: Path) -> ReusePolicy:
     """Read a policy and check every field.
 
     Raises:
-        CalibrationError: no such file, not JSON, another version, or a field that is missing, unknown or out of
-            range; one line that names the file and the field.
+        CalibrationError: no such file, not JSON, another version, or a field that is missing, unknown, there twice or
+            out of range; one line that names the file and the field.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
     except OSError as error:
         raise CalibrationError(f"policy file {path} cannot be read: {error.strerror}") from error
+    except CalibrationError as error:
+        raise CalibrationError(f"policy file {path}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise CalibrationError(f"policy file {path} is not JSON: {error}") from error
     try:
         return ReusePolicy.from_dict(content)
     except CalibrationError as error:
         raise CalibrationError(f"policy file {path}: {error}") from error
+
+
+def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(members)
+    if len(content) < len(members):
+        twice = next(name for name, count in Counter(name for name, _ in members).items() if count > 1)
+        raise CalibrationError(f"field {twice} is there twice; give it once")
+    return content

@@ -122,8 +122,9 @@ class Router:
             context: what it was given in; "" for none.
 
         Raises:
-            CalibrationError: the encoder does not return one L2-normalised vector.
+            CalibrationError: a text is no string, or the encoder does not return one L2-normalised vector.
         """
+        _refuse_others(query=query, response=response, context=context)
         prepared = prepare_entry(query, response, context, lexicon=self.lexicon)
         return RoutedEntry(
             query=query, response=response, context=context, prepared=prepared, vector=self._vector(query)
@@ -138,9 +139,17 @@ class Router:
             context: its context; "" for none.
 
         Raises:
-            CalibrationError: the encoder does not return one L2-normalised vector of the entry's length, or the entry
-                was prepared with another lexicon.
+            CalibrationError: a text is no string, the encoder does not return one L2-normalised vector of the entry's
+                length, or the entry was prepared with another lexicon; nothing is then counted.
         """
+        _refuse_others(query=query, context=context)
+        candidate = Candidate(
+            q_cache=entry.query,
+            r_cache=entry.response,
+            context_cache=entry.context,
+            q_probe=query,
+            context_probe=context,
+        )
         if entry.prepared.lexicon.digest != self.lexicon.digest:
             raise CalibrationError(
                 f"the entry was prepared with lexicon {entry.prepared.lexicon.version}; prepare it again"
@@ -178,13 +187,7 @@ class Router:
             d=d,
             u=u,
             h=h,
-            candidate=Candidate(
-                q_cache=entry.query,
-                r_cache=entry.response,
-                context_cache=entry.context,
-                q_probe=query,
-                context_probe=context,
-            ),
+            candidate=candidate,
             lexicon=self.lexicon,
         )
 
@@ -198,3 +201,9 @@ class Router:
         if not abs(norm - 1) <= _NORM_TOLERANCE:
             raise CalibrationError(f"the encoder returned a vector of length {norm:.4g}; it must be L2-normalised")
         return vectors[0]
+
+
+def _refuse_others(**texts: object) -> None:
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise CalibrationError(f"{name} is a {type(value).__name__}; give a string")

@@ -64,7 +64,7 @@ def get_allocator(name: str) -> Allocator:
     Raises:
         InputError: unknown name; the message gives the nearest one.
     """
-    if name not in _registry:
+    if not isinstance(name, str) or name not in _registry:
         raise InputError(f"allocator {name!r} is unknown; {nearest(name, _registry)}")
     return _registry[name]()
 

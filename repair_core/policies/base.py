@@ -92,6 +92,6 @@ def get_policy(name: str) -> Rule:
     Raises:
         InputError: unknown name; the message gives the nearest one.
     """
-    if name not in _registry:
+    if not isinstance(name, str) or name not in _registry:
         raise InputError(f"policy {name!r} is unknown; {nearest(name, _registry)}")
     return _registry[name]()

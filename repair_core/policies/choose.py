@@ -1,7 +1,5 @@
 """Turn K into positions by a named policy."""
 
-from operator import index
-
 import numpy as np
 
 from cachemend.repair_core.context import StaleContext
@@ -9,6 +7,7 @@ from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.intervals import Positions
 from cachemend.repair_core.policies.base import Choice, Diagnostic, Policy, Rule, get_policy
 from cachemend.repair_core.truth import Truth
+from cachemend.repair_core.whole import whole
 
 
 def choose(name: str, context: StaleContext, k: int | None = None) -> Choice:
@@ -58,9 +57,7 @@ def _count(rule: Rule, pool: Positions, k: int | None) -> int:
     if rule.own_length:
         return int(pool.size)
     try:
-        count = index(k)  # type: ignore[arg-type]
-        if isinstance(k, bool):
-            raise TypeError
+        count = whole(k)
     except TypeError:
         raise InputError(f"k = {k!r} of policy {rule.name!r} is no whole number; give 0 to {pool.size}") from None
     if not 0 <= count <= pool.size:

@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 from cachemend.warehouse.schemas import record_key
 
 EXPERIMENT = "response-routing"
-ENGINE_VERSION = 3
+ENGINE_VERSION = 4
 """Raised by hand when signals or verdicts of the same pair may change."""
 
 LABEL_ORACLE = "label-oracle"
+NOT_ASKED = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,8 @@ class RouteIdentity:
         encoder: sentence encoder, name and fingerprint.
         lexicon_digest, lexicon_version: of the lexicon; the version is not part of a record's key.
         verifier: fingerprint of what gives verdicts.
+        language_model: fingerprint of the model that answers what Cache-Me and Conditional-PPL ask; `NOT_ASKED` where
+            none is asked.
         verifier_model: the verifier as the user named it; not part of a record's key.
         engine_version: raised by hand when results may change.
     """
@@ -38,6 +41,7 @@ class RouteIdentity:
     lexicon_version: str
     verifier: str
     verifier_model: str
+    language_model: str
     engine_version: int = ENGINE_VERSION
 
     def of(self, case_digest: str) -> dict[str, Any]:

@@ -120,7 +120,8 @@ def other_verdicts(results: Path, pool: RoutedPool) -> dict[str, NDArray[np.bool
     with store.connect(results) as connection:
         sql = (
             "SELECT verifier, verifier_model, case_digest, verdict FROM route_records WHERE cohort_digest = ? "
-            "AND encoder = ? AND lexicon_digest = ? AND engine_version = ? AND verifier NOT IN (?, 'none')"
+            "AND encoder = ? AND lexicon_digest = ? AND engine_version = ? AND verifier NOT IN (?, 'none') "
+            "ORDER BY recorded_at, language_model"
         )
         same = [identity.cohort_digest, identity.encoder, identity.lexicon_digest, identity.engine_version]
         rows = connection.sql(sql, params=[*same, identity.verifier]).to_arrow_table().to_pylist()

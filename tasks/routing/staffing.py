@@ -16,6 +16,7 @@ from cachemend.calibration.candidate import Candidate
 from cachemend.calibration.verdicts import Question, Verdict
 from cachemend.repair_core.errors import InputError
 from cachemend.tasks.encoding import Encoder, Vectors, load_encoder
+from cachemend.tasks.routing.identity import NOT_ASKED
 from cachemend.tasks.routing.measuring import Instruments
 from cachemend.tasks.sizing import PoolSize
 from cachemend.tasks.verifying.actors import ModelActors
@@ -58,11 +59,13 @@ class RouteStaff(NamedTuple):
         instruments: what measures.
         encoder: name and fingerprint of the encoder.
         verifier: fingerprint of what gives verdicts.
+        language_model: fingerprint of what answers baselines.
     """
 
     instruments: Instruments
     encoder: str
     verifier: str
+    language_model: str
 
 
 class VerifierChoice(NamedTuple):
@@ -113,7 +116,12 @@ def staff(
             query_filter=None if asked is None else StoredVerdicts(_Asking(asked, QUERY_PAIR), results),
             likelihoods=None if asked is None else asked.likelihoods,
         )
-        yield RouteStaff(instruments, identity, "none" if verifier is None else verifier.fingerprint)
+        yield RouteStaff(
+            instruments,
+            identity,
+            verifier=NOT_ASKED if verifier is None else verifier.fingerprint,
+            language_model=NOT_ASKED if asked is None else asked.fingerprint,
+        )
 
 
 def _verifier(choice: VerifierChoice, local: ModelActors | None) -> VerdictSource | None:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from cachemend.calibration.certified import simulation
+from cachemend.calibration.certified.learn_then_test import binomial_p
 from cachemend.calibration.certified.simulation import (
     BOTH_KINDS,
     DIRECT,
@@ -20,6 +22,7 @@ from cachemend.calibration.certified.simulation import (
     needs,
     simulate,
 )
+from cachemend.flows.simulate import keeps
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,14 @@ def test_violations_stay_within_delta(rows: list[SimulationRow]) -> None:
     }
     for row in too_risky:
         assert row.certified <= 0.05 + 2 * row.standard_error, row
+
+
+@pytest.mark.parametrize("alpha", [0.025, 0.05, 0.10])
+def test_a_test_at_four_times_its_level_is_caught(alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "binomial_p", lambda *counts: binomial_p(*counts) / 4)
+    [row] = [row for row in simulate(alphas=(alpha,)) if row.method == BOTH_KINDS and row.risk != alpha / 4]
+    assert row.certified > 0.05 + 2 * row.standard_error
+    assert not keeps(row)
 
 
 def test_the_exact_test_uses_its_level_up(rows: list[SimulationRow]) -> None:
@@ -63,19 +74,22 @@ def test_risk_control_keeps_the_mean_and_wastes_little(rows: list[SimulationRow]
         assert row.mean_risk > 0.8 * row.alpha
 
 
-def drawn_one_by_one(risk: float, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def drawn_one_by_one(
+    risk: float, n: int, factors: tuple[float, float] = (1, 1)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the kind of every pair (0 direct, 1 verified, 2 regenerated, 3 not there) and whether it is wrong."""
     rng = np.random.default_rng(0)
     own = rng.beta(risk * 7 / 3, (1 - risk) * 7 / 3, n)
     size = rng.integers(1, 9, n)
     kind = np.searchsorted([DIRECT, DIRECT + VERIFIED, 1], rng.random((n, 8)))
     kind[np.arange(8) >= size[:, None]] = 3
-    return kind, rng.random((n, 8)) < own[:, None], size
+    return kind, rng.random((n, 8)) < own[:, None] * np.array([*factors, 1, 1])[kind], size
 
 
-def test_outcomes_of_a_cluster_have_the_rates_of_pairs_drawn_one_by_one() -> None:
-    kind, wrong, _ = drawn_one_by_one(0.1, 200_000)
-    outcomes, chances = _drawn(0.1, (DIRECT, VERIFIED))
+@pytest.mark.parametrize("factors", [(1, 1), (1, 0.25), (0.25, 1)])
+def test_outcomes_of_a_cluster_have_the_rates_of_pairs_drawn_one_by_one(factors: tuple[float, float]) -> None:
+    kind, wrong, _ = drawn_one_by_one(0.1, 200_000, factors)
+    outcomes, chances = _drawn([0.1 * factor for factor in factors], (DIRECT, VERIFIED))
     assert chances.sum() == pytest.approx(1)
     seen = []
     for of_kind in (kind == 0, kind == 1):

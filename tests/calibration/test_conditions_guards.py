@@ -200,6 +200,26 @@ FIRES = {
         (conflicts("Which colour is it?", old="paint: red", new="paint: blue", response="It is red."), ("red", "blue")),
         (conflicts("Which paint is it?", old="paint: red", new="paint: blue", response="That one."), ("red", "blue")),
     ],
+    "taken back": [
+        (conflicts("Refund order #W12.", "Refund order #W12? No, keep it as it is."), ("", "no")),
+        (conflicts("Book it. Never mind.", "Book it."), ("never mind", "")),
+    ],
+    "unfinished": [(conflicts(ASK, response="It went to the depot and"), ("and", ""))],
+    "error message": [(conflicts(ASK, response="Error 503"), ("error 503", ""))],
+    "nothing asked": [(conflicts("", " \n", response="It is in the depot."), ("no request", "no request"))],
+    "other persona": [
+        (conflicts(ASK, old="You are a butler.", new="You are a pirate. Be brief."), ("butler", "pirate")),
+    ],
+    "other attachment": [
+        (conflicts(ASK, old='images: ["a.png", "b.png"]', new='images: ["a.png"]'), ("a.png, b.png", "a.png")),
+        (conflicts(ASK, old="image: a.png"), ("a.png", "")),
+    ],
+    "other model": [
+        (
+            conflicts(ASK, old="Embeddings come from e5-small.", new="Embeddings come from bge-large."),
+            ("e5-small", "bge-large"),
+        ),
+    ],
 }
 
 

@@ -81,7 +81,9 @@ def test_batch_single_and_explained_signals_agree(candidates: list[Candidate]) -
 @settings(max_examples=50, deadline=None)
 def test_identical_texts_contradict_nothing_and_match_best(q: str, r: str, c: str, other_q: str, other_c: str) -> None:
     same = explain(candidate(q, r, c, q, c))
-    assert same.conflicts == (False, False, False, ())
+    # Rules on the cached answer alone may speak against any repeat.
+    assert not same.conflicts.h_rule | same.conflicts.h_ctx
+    assert {one.rule for one in same.conflicts.fired} <= {"unfinished", "error message", "nothing asked"}
     asked = {found.condition for found in same.request}
     ours = [found.condition for found in same.cache]
     assert all(pair.m1 == 1 for pair in same.matching.pairs if pair.condition in asked)

@@ -113,7 +113,9 @@ def changed(*keys: str | int, to: Any) -> dict[str, Any]:
         (changed("thresholds", to=[]), "field thresholds is a list"),
         (changed("thresholds", "tau_r", to=...), r"field thresholds\.tau_r is missing"),
         (changed("thresholds", "tau", to=1.0), r"field thresholds\.tau is unknown"),
-        (changed("thresholds", "tau_r", to=1.2), r"field thresholds\.tau_r is 1\.2; it must be from -1 to 1"),
+        (changed("thresholds", "tau_r", to=1.2), r"field thresholds\.tau_r is 1\.2; it must be from 0 to 1"),
+        (changed("thresholds", "tau_v", to=-0.1), r"field thresholds\.tau_v is -0\.1; it must be from 0 to 1"),
+        (changed("thresholds", "delta_v", to=float("inf")), r"field thresholds\.delta_v is inf; it must be from 0"),
         (changed("thresholds", "delta_r", to=None), r"field thresholds\.delta_r is None"),
         (changed("thresholds", "upsilon_v", to=-0.1), r"field thresholds\.upsilon_v is -0\.1"),
         (changed("thresholds", "tau_v", to=0.9), r"thresholds\.tau_v makes verification stricter"),
@@ -144,6 +146,15 @@ def test_what_is_not_json_is_refused(raw: bytes, tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match="is not JSON") as caught:
         load_policy(path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["alpha", "tau_r"])
+def test_a_field_that_is_there_twice_is_refused(name: str, tmp_path: Path) -> None:
+    path = save_policy(POLICY, tmp_path / "policy.json")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(f'"{name}":', f'"{name}": 0.5, "{name}":'), encoding="utf-8")
+    with pytest.raises(CalibrationError, match=f"policy.json: field {name} is there twice; give it once"):
+        load_policy(path)
 
 
 def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:

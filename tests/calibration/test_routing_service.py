@@ -7,6 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -185,6 +186,21 @@ def test_without_budget_left_nothing_is_verified() -> None:
     found = decided(Router(POLICY, letters, encoder="letters", verifier_budget=VerifierBudget(0)), candidates())
     assert {one.action for one in found} == {"reuse", "regenerate"}
     assert one_of(found, "regenerated, as the verifier budget is used up").action == "regenerate"
+
+
+@pytest.mark.parametrize(
+    ("query", "context", "name"), [(None, "", "query"), ("Is it paid?", {"paid": True}, "context")]
+)
+def test_what_is_no_text_is_refused_before_it_counts(query: Any, context: Any, name: str) -> None:
+    # The second of every two candidates may be verified, so that one that was counted would change the next decision.
+    router = Router(POLICY, letters, encoder="letters", verifier_budget=VerifierBudget(0.5, TokenBucket(capacity=1)))
+    budget = router.verifier_budget
+    entry = router.prepare("Is it paid?", "Yes.", "")
+    with pytest.raises(CalibrationError, match=rf"^{name} is a (NoneType|dict); give a string$"):
+        router.route(entry, query, context)
+    assert [budget.take(True), budget.take(True)] == [False, True]
+    with pytest.raises(CalibrationError, match=r"^response is a int; give a string$"):
+        router.prepare("Is it paid?", 7, "")  # type: ignore[arg-type]
 
 
 def test_the_policys_own_budget_is_the_default() -> None:

@@ -103,7 +103,10 @@ def test_studies() -> None:
         ("min_gap=.nan", "min_gap"),
         ("seed=1000000", "seed 1000000 is too large"),
         ("tokenizers=smollm2-135m,smollm2-135m", "twice"),
-        ("executor=packd", "packed"),
+        (
+            "executor=packd",
+            "executor 'packd' is unknown; did you mean 'packed'. known: direct, interval, one-shot, packed$",
+        ),
         ("alpha=1", "alpha"),
     ],
 )
@@ -163,6 +166,26 @@ def test_what_knows_the_truth_is_refused_for_several_edits(assignments: list[str
 def test_a_spot_check_needs_repairs_to_look_at() -> None:
     with pytest.raises(ValidationError, match=r"spot_check 0\.5 is for the repairs of study 'main'"):
         EditRepairConfig(study="cost", spot_check=0.5)
+
+
+def test_a_last_edit_of_many_needs_room_for_the_primary_k() -> None:
+    # The last of several records stands at 92 % of the context: 168 tokens of 2,100, less the edit and the last token.
+    told = r"k 162 exceeds the 161 positions .* the last edit of cases 'embedded-sequences-dev', .* have 2100 tokens"
+    for study in ("sequences", "all"):
+        with pytest.raises(InputError, match=told):
+            EditRepairConfig(study=study, k=(8, 162)).check_model()
+        EditRepairConfig(study=study, k=(8, 161)).check_model()
+        EditRepairConfig(study=study, k=(32, 162)).check_model()
+    with pytest.raises(InputError, match="k 32 exceeds the 25 positions"):
+        EditRepairConfig(study="sequences", length=400).check_model()
+    # The policy sets its own length.
+    EditRepairConfig(study="sequences", length=400, policies=("edit-local-boundary",)).check_model()
+
+
+def test_a_length_is_not_for_what_is_timed() -> None:
+    with pytest.raises(InputError, match="length 3 is for contexts of edits; study 'cost' takes lengths"):
+        build_config(EditRepairConfig, assignments=["study=cost", "length=3"])
+    assert build_config(EditRepairConfig, assignments=["study=all", "length=3000"]).length == 3000
 
 
 def test_settings_survive_the_way_through_a_command_line() -> None:

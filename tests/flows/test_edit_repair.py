@@ -89,9 +89,8 @@ def test_main_then_what_builds_on_it(go, items: list[EditCase], tmp_path: Path) 
     assert "poison" in first.out
     assert f"{ARMS} records of 1 cases failed" in first.out
     assert "2 retained of 4" in first.out
-    # Span and four policies, two K for those that have one, on two retained items; one of the four is a diagnostic. The
-    # irrelevant edit adds its span.
-    assert "spot check, dev: 13 of 13 repairs sampled; TV to a re-prefill " in first.out
+    # Of the four policies three can be deployed, two of them at two K, on two retained items; a span alone is none.
+    assert "spot check, dev: 10 of 10 repairs sampled; TV to a re-prefill " in first.out
     boundary = [row for row in read_rows(results, "edit_records") if row["arm"] == "edit-local-boundary"]
     taken = [row["n_positions"] for row in boundary if row["retained"]]
     assert f", {sum(taken) / len(taken):.1f} positions" in first.out
@@ -155,7 +154,8 @@ def test_sequences_and_cost(go, tiny_edits: tuple[Path, LoadedModel], monkeypatc
     work = replace(edit_sequence_work.WORK, build=lambda tokenizer, roster: cohort)
     monkeypatch.setattr(edit_sequence_work, "WORK", work)
     results = tmp_path / "results"
-    ended = go(results, "--set", "study=sequences", "--set", "policies=edit-local")
+    sequences = ("--set", "study=sequences", "--set", "policies=edit-local", "--set", "length=600")
+    ended = go(results, *sequences)
     assert ended.code == 0
     counts = Counter((row["case_id"], row["mode"], row["policy"]) for row in read_rows(results, "edit_sequences"))
     few, many = (case.case_id for case in cohort.cases)
@@ -163,9 +163,10 @@ def test_sequences_and_cost(go, tiny_edits: tuple[Path, LoadedModel], monkeypatc
         assert counts[few, "at-once", policy] == 2
         assert counts[few, "successive", policy] == 3
         assert counts[many, "successive", policy] == counts[many, "successive-limit", policy] == 15
-    assert "nothing to do" in go(results, "--set", "study=sequences", "--set", "policies=edit-local").out
+    assert "nothing to do" in go(results, *sequences).out
 
-    cost = go(results, "--set", "study=cost", "--set", "lengths=100,150")
+    cost_alone = ("--set", "study=cost", "--set", "lengths=100,150", "--set", "length=null")
+    cost = go(results, *cost_alone)
     assert cost.code == 0
     timed = Counter((row["length"], row["executor"], row["k"]) for row in read_rows(results, "edit_timings"))
     # Two lengths: a re-prefill, and a refresh by two executors at two K, with a copy and in place.
@@ -174,7 +175,7 @@ def test_sequences_and_cost(go, tiny_edits: tuple[Path, LoadedModel], monkeypatc
     rows = store.query(results, "FROM edit_cost").to_pylist()
     assert len(rows) == 16
     assert all(row["ratio"] > 0 for row in rows)
-    assert "nothing to do" in go(results, "--set", "study=cost", "--set", "lengths=100,150").out
+    assert "nothing to do" in go(results, *cost_alone).out
 
 
 def test_distances_and_conditions_have_their_own_arms(
@@ -208,7 +209,7 @@ def test_distances_and_conditions_have_their_own_arms(
 def test_a_cohort_that_cannot_be_built_ends_the_run_before_any_work(go, items: list[EditCase], tmp_path: Path) -> None:
     results = tmp_path / "results"
     # Contexts of 400 tokens hold no ten records; the items of "main", which comes first, would run.
-    ended = go(results, "--set", "study=all")
+    ended = go(results, "--set", "study=all", "--set", "k=8,16")
     assert ended.code == 2
     line = ended.err.splitlines()[-1]
     assert line.startswith("error: roster 'embedded-sequences-dev' has no usable candidate")

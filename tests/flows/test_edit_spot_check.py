@@ -15,7 +15,7 @@ from support.edit_rows import EditSetup, write_edit_results
 
 SETUP = EditSetup(items=6, policies=("edit-local", "random", "edit-local-boundary", "causal-oracle"), ks=(8, 32))
 ARMS = tuple(arm.name for arm in SETUP.arms)
-REPAIRS = ("span", "edit-local@8", "edit-local@32", "random@8", "random@32", "edit-local-boundary")
+REPAIRS = ("edit-local@8", "edit-local@32", "random@8", "random@32", "edit-local-boundary")
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +63,10 @@ def test_only_the_runs_own_cases_and_arms_count(stored: Any) -> None:
     one = next(row for row in stored[1] if row["retained"])
     found = _check(stored, 1, arms=("random@8",), digests={one["case_digest"]})
     assert (found.n, found.worst) == (1, f"{one['case_id']} random@8")
-    assert _check(stored, 1, arms=("stale", "clean")) is None
+    assert _check(stored, 1, arms=("stale", "span", "clean")) is None
 
 
 def test_a_sample_of_none_says_so(stored: Any) -> None:
     found = _check(stored, 1e-9)
     assert found.line == f"spot check, held-out: 0 of {len(_repairs(stored[1]))} repairs sampled"
-    assert _check(stored, 1).line.startswith("spot check, held-out: 90 of 90 repairs sampled; TV to a re-prefill ")
+    assert _check(stored, 1).line.startswith("spot check, held-out: 75 of 75 repairs sampled; TV to a re-prefill ")

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +47,11 @@ def test_negative_lengths_and_token_counts_are_refused() -> None:
     for bad in (True, False, 2.0, "2", None):
         with pytest.raises(InputError, match=f"budget of {bad!r} tokens is no whole number"):
             Tokens(bad)  # type: ignore[arg-type]
+    assert Tokens(np.int64(3)) == Tokens(3)  # type: ignore[arg-type]
+    assert type(Tokens(np.int64(3)).count) is int  # type: ignore[arg-type]
+    for odd in (np.float32(2), np.bool_(True)):
+        with pytest.raises(InputError, match="is no whole number"):
+            Tokens(odd)  # type: ignore[arg-type]
 
 
 @given(st.sets(st.integers(0, 300)))

@@ -1,21 +1,26 @@
 """What is no edit, no query, no number: one line that names the input, before any work."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cachemend.repair_core import (
+    Change,
     InputError,
     LoadedModel,
     Replacement,
     StaleContext,
     Tokens,
     choose,
+    edit_features,
     load_model,
     prefill,
     repair,
     repair_batch,
+    replacement_from_texts,
 )
 from cachemend.repair_core.decision_rules import Action, Evidence, When
 from cachemend.repair_core.decision_table import DecisionTable, Derivation
@@ -100,6 +105,9 @@ def test_a_table_from_nowhere_is_named() -> None:
         (lambda: Evidence(n=3, mean=1.0, low=True), "low=True of the evidence is no number"),
         (lambda: sampled("case", "0.5", 1), "fraction '0.5' is no number"),
         (lambda: sampled("case", True, 1), "fraction True is no number"),
+        (lambda: sampled("case", np.bool_(True), 1), "fraction .* is no number"),
+        (lambda: sampled("\ud800", 0.5, 0), r"case_id '\\ud800' cannot be written as UTF-8"),
+        (lambda: edit_features(None), "context is a NoneType; give a StaleContext"),
         (lambda: choose("edit-local", None, 3), "context of policy 'edit-local' is a NoneType; give a StaleContext"),
     ],
 )
@@ -127,3 +135,54 @@ def test_odd_arguments_of_other_calls_are_named(loaded: LoadedModel, edit: Repla
     cache = prefill(model, edit.edited_ids)
     assert _line(lambda: spot_check(model, cache, edit.edited_ids, None)).startswith("query_ids must be a flat list")  # type: ignore[arg-type]
     assert _line(lambda: spot_check(model, cache, None, [3])).startswith("edited_ids must be a flat list")  # type: ignore[arg-type]
+
+
+def test_texts_and_contexts_of_odd_types_are_named(loaded: LoadedModel, edit: Replacement) -> None:
+    model, tokenizer = loaded.model, loaded.tokenizer
+
+    def texts(*given: Any) -> str:
+        return _line(lambda: replacement_from_texts(*given))
+
+    assert texts(None, "a", "b") == "tokenizer is a NoneType; give that of the model"
+    assert texts(tokenizer, None, "a") == "before is None, a NoneType; give the text of the context before the edit"
+    assert texts(tokenizer, 3, 4).startswith("before is 3, a int; give the text")
+    assert texts(tokenizer, ["a"], ["b"]).startswith("before is ['a'], a list; give the text")
+    assert texts(tokenizer, "a", None) == "after is None, a NoneType; give the text of the context after the edit"
+    assert _line(lambda: StaleContext(model, tokenizer, None, QUERY)).startswith("deletion is a NoneType; give a D")  # type: ignore[arg-type]
+    told = _line(lambda: StaleContext(model, tokenizer, edit, query=None))  # type: ignore[arg-type]
+    assert told == "query is None, a NoneType; give the text of the next query"
+    context = StaleContext(model, tokenizer, edit, QUERY)
+    assert _line(lambda: choose(["a"], context, 3)).startswith("policy ['a'] is unknown; known: ")  # type: ignore[arg-type]
+    assert _line(lambda: repair(model, tokenizer, edit, QUERY, allocator=["a"])).startswith("allocator ['a'] is")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", ["a\0.json", Path("a\0.json"), "\ud800.json"])
+def test_a_path_that_no_system_takes_is_named(loaded: LoadedModel, edit: Replacement, policy: str | Path) -> None:
+    told = _line(lambda: repair(loaded.model, loaded.tokenizer, edit, QUERY, policy=policy))
+    assert told.startswith(f"decision table {str(policy)!r} cannot be read (")
+
+
+def test_an_unknown_policy_of_a_repair_is_offered_what_can_be_deployed(loaded: LoadedModel, edit: Replacement) -> None:
+    told = _line(lambda: repair(loaded.model, loaded.tokenizer, edit, QUERY, policy="edit-lokal"))
+    known = ", ".join(sorted((*POLICIES, "re-prefill")))
+    assert told == f"policy 'edit-lokal' is unknown; did you mean 'edit-local'? known: {known}"
+
+
+def test_truth_values_are_no_positions_and_no_tokens() -> None:
+    for odd in (
+        {"start": True, "stop": 2},
+        {"start": 0, "stop": True},
+        {"original_ids": [4, True, 6]},
+        {"replacement_ids": [True]},
+    ):
+        given: dict[str, Any] = {"original_ids": [4, 5, 6], "start": 0, "stop": 1, "replacement_ids": [9]} | odd
+        assert "True is a truth value" in _line(lambda given=given: Replacement(**given))  # type: ignore[misc]
+    assert "True is a truth value" in _line(lambda: Change(start=True, stop=2))
+    made = Replacement(original_ids=np.array([4, 5, 6]), start=np.int64(0), stop=np.int32(1), replacement_ids=[9])  # type: ignore[arg-type]
+    assert made == Replacement(original_ids=(4, 5, 6), start=0, stop=1, replacement_ids=[9])
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    cases = [f"case {i}" for i in range(200)]
+    for own, other in ((0.25, np.float32(0.25)), (0.3, np.float64(0.3)), (1, np.int64(1))):
+        assert [sampled(case, own, 1) for case in cases] == [sampled(case, other, 1) for case in cases]  # type: ignore[arg-type]

@@ -64,6 +64,7 @@ class RouteSetup:
     cohort: str = "cohort-pairs"
     verifier: str = "fingerprint of judge"
     verifier_model: str = "judge-1b"
+    language_model: str = "fingerprint of judge"
     encoder: str = "all-MiniLM-L6-v2 0123abcd"
     run_id: str = "route-1"
     hours: int = 0
@@ -94,6 +95,7 @@ class RouteSetup:
             "encoder": self.encoder,
             "lexicon_digest": "lexicon digest",
             "verifier": "label-oracle" if self.diagnostic else self.verifier,
+            "language_model": self.language_model,
             "engine_version": 1,
         }
 

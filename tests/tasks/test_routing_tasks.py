@@ -4,6 +4,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def encoder() -> Encoder:
     return load_encoder()
 
 
-def identity(digest: str, verifier: str = "recorded") -> RouteIdentity:
+def identity(digest: str, verifier: str = "recorded", language_model: str = "none") -> RouteIdentity:
     lexicon = load_lexicon()
     return RouteIdentity(
         cohort_digest=digest,
@@ -51,6 +52,7 @@ def identity(digest: str, verifier: str = "recorded") -> RouteIdentity:
         lexicon_version=lexicon.version,
         verifier=verifier,
         verifier_model="a file",
+        language_model=language_model,
     )
 
 
@@ -362,6 +364,28 @@ def test_another_verifier_of_the_folder_is_replayed(tmp_path: Path, encoder: Enc
     assert list(others) == ["a file (one)"]
     assert (others["a file (one)"] == (pool.columns["similarity"] >= 0.5)).all()
     assert not pool.verified.any()
+
+
+@pytest.mark.parametrize("models", [("none", "a"), ("a", "none"), ("a", "b")])
+def test_each_language_model_has_its_own_records(models: tuple[str, str], tmp_path: Path, encoder: Encoder) -> None:
+    said = {"none": None, "a": -1.0, "b": -2.0}
+    made = cohort(PAIRS[:30])
+    file = write_cohort(made, tmp_path / "pairs.json")
+    for model in models:
+        likelihoods = None if said[model] is None else partial(_all_the_same, said[model])
+        instruments = Instruments(encode=encoder.encode, likelihoods=likelihoods)
+        known = identity(made.digest, language_model=model)
+        assert score_pairs.fn(tmp_path, file, known, instruments, run_id=model, store_text=False) == (30, 0)
+        assert score_pairs.fn(tmp_path, file, known, instruments, run_id=model, store_text=False) == (0, 0)
+    for model in models:
+        pool = RoutedPool.read(tmp_path, identity(made.digest, language_model=model), [p.digest for p in PAIRS[:30]])
+        found = pool.columns["likelihood"]
+        assert set(found[~np.isnan(found)]) == {said[model]} - {None}
+        assert len(pool) == 30
+
+
+def _all_the_same(value: float, candidates: Sequence[Candidate]) -> list[float]:
+    return [value] * len(candidates)
 
 
 def test_pairs_of_one_label_are_refused(tmp_path: Path, encoder: Encoder) -> None:

@@ -134,8 +134,19 @@ def test_operators_pair_the_same_positions_of_the_same_item(folder: Path) -> Non
         assert row["n"] == len(values) == 4
         assert row["mean_recompute"] == pytest.approx(fmean(v["recompute"] for v in values))
         assert row["mean_transplant"] == pytest.approx(fmean(v["transplant"] for v in values))
-        worse = fmean(v["recompute"] < v["transplant"] for v in values)
+        worse = fmean(v["recompute"] - v["transplant"] < -0.05 for v in values)
         assert row["share_recompute_worse"] == pytest.approx(worse)
+
+
+@pytest.mark.parametrize(("below", "share"), [(0.04, 0.0), (0.06, 1.0), (-0.06, 0.0)])
+def test_a_small_difference_of_operators_is_a_tie(tmp_path: Path, below: float, share: float) -> None:
+    def level(row: dict[str, Any]) -> dict[str, Any]:
+        return row | {"margin_recovery": 0.5 - (below if row["operator"] == "recompute" else 0.0)}
+
+    write_edit_results(tmp_path, EditSetup(items=3, change=level))
+    found = rows_of(tmp_path, "FROM edit_operators")
+    assert found
+    assert {row["share_recompute_worse"] for row in found} == {share}
 
 
 def test_operators_on_other_positions_are_no_pair(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from support.report_pages import FEW, read
 from support.report_rows import Setup, cases, record, write_results
 from support.result_rows import case
 from support.routing_analysis import analyse, write_study
-from support.routing_rows import RouteSetup
+from support.routing_rows import RouteSetup, write_records
 
 ADDED = {"records": ("auxiliary", "deleted_logprob", "leakage"), "cases": ("token_stops",), "runs": ()}
 NEWER = (
@@ -83,7 +83,14 @@ def test_routing_analyses_of_version_3_have_no_plan(tmp_path: Path) -> None:
     """Version 4 tells analyses by plan: older ones stand beside new ones of the same records, and keep their pairs."""
     setup = RouteSetup(pairs=12, splits=2)
     made = write_study(tmp_path, setup)
-    lacking = ("own_guards", "candidate_digest", "observations_mean", "observations_max", "observations_ready")
+    lacking = (
+        "own_guards",
+        "candidate_digest",
+        "language_model",
+        "observations_mean",
+        "observations_max",
+        "observations_ready",
+    )
     for path in tmp_path.rglob("*.parquet"):
         content = pq.ParquetFile(path).read()
         gone = [name for name in lacking if name in content.column_names]
@@ -97,6 +104,8 @@ def test_routing_analyses_of_version_3_have_no_plan(tmp_path: Path) -> None:
     [old] = read_routing_groups(tmp_path)
     assert (old.split_plan, old.own_guards) == (None, None)
     n_points = len(made["routing_point_rows"])
+    # Older records do not say which model was asked, so a new run has records of its own.
+    write_records(tmp_path, replace(setup, run_id="new", hours=1))
     for diagnostic in (False, True):
         analyse(tmp_path, replace(setup, run_id="new", hours=1, diagnostic=diagnostic))
     groups = read_routing_groups(tmp_path)

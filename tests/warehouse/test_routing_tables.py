@@ -27,7 +27,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, A
     return made | {"routing_stress_rows": stress_rows(SETUP)}
 
 
-GROUP = ("cohort_digest", "pool", "encoder", "lexicon_digest", "verifier", "engine_version")
+GROUP = ("cohort_digest", "pool", "encoder", "lexicon_digest", "verifier", "language_model", "engine_version")
 
 
 def other(value: Any) -> Any:

@@ -1,17 +1,17 @@
--- Certified settings: how often they abstain, what they cost in valid hits, how often they break their level.
+-- Certified settings: how often they abstain, what they cost in valid hits, how many test splits have an FH above it.
 -- Of several analyses of one group and plan the last one alone: their rows are not of the same exposures.
 SELECT * EXCLUDE (part)
 FROM parts.routing_certified_rows
 QUALIFY row_number() OVER (
     PARTITION BY
-        experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, engine_version,
+        experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, language_model, engine_version,
         split_plan, own_guards,
         method, setting
     ORDER BY recorded_at DESC, run_id DESC, part DESC
 ) = 1
 AND run_id = first_value(run_id) OVER (
     PARTITION BY
-        experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, engine_version,
+        experiment, cohort_digest, pool, encoder, lexicon_digest, verifier, language_model, engine_version,
         split_plan, own_guards
     ORDER BY recorded_at DESC, run_id DESC, part DESC
 )

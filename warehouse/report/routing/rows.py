@@ -42,6 +42,7 @@ class RecordIdentity:
     encoder: str
     lexicon_digest: str
     verifier: str
+    language_model: str | None
     engine_version: int
 
 
