@@ -104,10 +104,11 @@ def test_routing_analyses_of_version_3_have_no_plan(tmp_path: Path) -> None:
     [old] = read_routing_groups(tmp_path)
     assert (old.split_plan, old.own_guards) == (None, None)
     n_points = len(made["routing_point_rows"])
-    # Older records do not say which model was asked, so a new run has records of its own.
-    write_records(tmp_path, replace(setup, run_id="new", hours=1))
+    # Older records do not say which model was asked, so that a new run has records, and keys, of its own.
+    new = replace(setup, run_id="new", hours=1, language_model="another")
+    write_records(tmp_path, new)
     for diagnostic in (False, True):
-        analyse(tmp_path, replace(setup, run_id="new", hours=1, diagnostic=diagnostic))
+        analyse(tmp_path, replace(new, diagnostic=diagnostic))
     groups = read_routing_groups(tmp_path)
     assert {(identity.split_plan, identity.own_guards) for identity in groups} == {
         (None, None),
