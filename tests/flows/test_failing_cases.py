@@ -15,7 +15,7 @@ from support.quick_sweep import N_ARMS, N_CASES
 from support.tiny_checkpoint import save_tiny
 
 WORD = "saffron"  # the name in exactly one of the eight cases begins with it
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def _by_word(results: Path) -> tuple[list[dict], list[dict]]:

@@ -12,7 +12,7 @@ from support.parts_count import read_rows
 from support.processes import start, wait_for
 from support.quick_sweep import QUICK
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)

@@ -12,7 +12,7 @@ from support.parts_count import per_cell, read_rows
 from support.quick_sweep import N_ARMS, N_CASES
 from support.tiny_checkpoint import save_tiny
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_folder_over_six_runs(run, tiny: Path, tmp_path: Path) -> None:
