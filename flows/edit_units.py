@@ -1,6 +1,6 @@
 """One study on one cohort: what is missing of it, and running that."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from cachemend.datasets.cohort import Cohort, read_cohort
 from cachemend.datasets.edit_spec import EditRoster
 from cachemend.flows.edit_cohorts import Occasion, Prepared, unit_run_id
 from cachemend.flows.edit_config import OPERATOR_ITEMS
-from cachemend.flows.running import Staff, Tally, code_state, logged, warn_of_corrupt
+from cachemend.flows.running import Staff, Tally, code_state, compute, logged
 from cachemend.repair_core import ENGINE_VERSION
 from cachemend.repair_core.errors import InputError
 from cachemend.tasks.edit_arms import EDIT_REFERENCES, EditArm
@@ -20,9 +20,7 @@ from cachemend.tasks.edit_retained import recorded_positions, retention
 from cachemend.tasks.edit_sequence_work import SequenceIdentity
 from cachemend.tasks.edit_work import EXPERIMENT, EditIdentity, retention_rule
 from cachemend.tasks.identity import SharedIdentity
-from cachemend.tasks.plan import plan_shards
 from cachemend.tasks.run_rows import RunLog
-from cachemend.tasks.run_shards import run_shards
 from cachemend.tasks.work import Work, get_work
 
 HEADLINE = ("derived", 0)
@@ -85,22 +83,6 @@ class Unit:
             git=code_state(),
         )
 
-    def compute(self, indices: Iterable[int], arms_of: Callable[[int], Sequence[Any]], tally: Tally) -> None:
-        """Run what is missing of the arms of some cases."""
-        results, identity = self.occasion.results, self.identity
-        plan = plan_shards(self.work.name, results, self.cohort_file, tuple(indices), arms_of, identity)
-        warn_of_corrupt(plan)
-        written = run_shards(
-            self.work.name,
-            self.staff.pool,
-            plan.shards,
-            results=results,
-            cohort_file=self.cohort_file,
-            identity=identity,
-            run_id=self.run_id,
-        )
-        tally.add(written)
-
 
 def make_unit(occasion: Occasion, staff: Staff, prepared: Prepared) -> Unit:
     """Read the cohort of a study and say what its rows share."""
@@ -140,13 +122,15 @@ def make_unit(occasion: Occasion, staff: Staff, prepared: Prepared) -> Unit:
 def run_main(unit: Unit, roster: EditRoster) -> Tally:
     """Run every arm of the candidates until enough of them are retained in every cell, or there are no more."""
     arms = unit.occasion.config.arms()
-    with logged(unit.log(len(arms))) as tally:
+    log = unit.log(len(arms))
+    with logged(log) as tally:
         # Every cell keeps to the expansion rule by itself; the headline cell comes first.
         for cell in sorted(dict.fromkeys(map(_cell, unit.cases)), key=lambda cell: cell != HEADLINE):
             for indices in _pools(unit, roster, cell):
                 # A worker gives up the other arms of an item that is not retained: once known, they are not missing.
                 dropped = retention(unit.occasion.results, unit.identity).dropped
-                unit.compute(indices, lambda index: _main_arms(unit, index, arms, dropped), tally)  # noqa: B023
+                wanted = {index: _main_arms(unit, index, arms, dropped) for index in indices}
+                compute(log, unit.staff, unit.cohort_file, wanted, tally)
     return tally
 
 
@@ -188,8 +172,9 @@ def run_severity(unit: Unit) -> Tally:
     """Run the references and edit-local at the primary K on every candidate, whether it would be retained or not."""
     repair = EditArm(policy="edit-local", k=unit.occasion.config.primary_k, unconditional=True)
     arms = (*EDIT_REFERENCES, repair)
-    with logged(unit.log(len(arms))) as tally:
-        unit.compute(range(len(unit.cases)), lambda _: arms, tally)
+    log = unit.log(len(arms))
+    with logged(log) as tally:
+        compute(log, unit.staff, unit.cohort_file, dict.fromkeys(range(len(unit.cases)), arms), tally)
     return tally
 
 
@@ -216,8 +201,9 @@ def run_operators(unit: Unit) -> Tally | None:
         )
     if not replayed:
         return None
-    with logged(unit.log(len(arms))) as tally:
-        unit.compute(replayed, replayed.__getitem__, tally)
+    log = unit.log(len(arms))
+    with logged(log) as tally:
+        compute(log, unit.staff, unit.cohort_file, replayed, tally)
     return tally
 
 
@@ -225,15 +211,19 @@ def run_sequences(unit: Unit) -> Tally:
     """Run every way to repair several edits."""
     config = unit.occasion.config
     n_arms = max(len(config.sequence_arms(len(case.changes))) for case in unit.cases)
-    with logged(unit.log(n_arms)) as tally:
-        unit.compute(range(len(unit.cases)), lambda index: config.sequence_arms(len(unit.cases[index].changes)), tally)
+    log = unit.log(n_arms)
+    wanted = {index: config.sequence_arms(len(case.changes)) for index, case in enumerate(unit.cases)}
+    with logged(log) as tally:
+        compute(log, unit.staff, unit.cohort_file, wanted, tally)
     return tally
 
 
 def run_cost(unit: Unit) -> Tally:
     """Time refresh and re-prefill at every length."""
-    with logged(unit.log(1)) as tally:
-        unit.compute(range(len(unit.cases)), lambda _: (unit.occasion.config.cost_arm(),), tally)
+    log = unit.log(1)
+    arms = (unit.occasion.config.cost_arm(),)
+    with logged(log) as tally:
+        compute(log, unit.staff, unit.cohort_file, dict.fromkeys(range(len(unit.cases)), arms), tally)
     return tally
 
 

@@ -11,15 +11,13 @@ from cachemend.datasets.cohort import read_cohort
 from cachemend.datasets.niah_case import NiahCase
 from cachemend.flows.config import ErasingNiahConfig
 from cachemend.flows.results_folder import check_writable
-from cachemend.flows.running import SomeFailed, code_state, logged, run_name, staffed, warn_of_corrupt
+from cachemend.flows.running import SomeFailed, code_state, compute, logged, run_name, staffed
 from cachemend.flows.summary import Summary, print_summary, summarise
 from cachemend.repair_core import ENGINE_VERSION
 from cachemend.tasks.build_cohort import Wanted, build_cohorts
 from cachemend.tasks.identity import RunIdentity
 from cachemend.tasks.niah_work import WORK
-from cachemend.tasks.plan import plan_shards
 from cachemend.tasks.run_rows import RunLog
-from cachemend.tasks.run_shards import run_shards
 from cachemend.tasks.sizing import PoolSize
 
 __all__ = ["SomeFailed", "erasing_niah"]
@@ -68,8 +66,6 @@ def erasing_niah(
         )
         arms = config.arms()
         cases = cohort.prefix(limit).cases
-        plan = plan_shards(WORK.name, folder, cohort_file, range(len(cases)), lambda _: arms, identity)
-        warn_of_corrupt(plan)
         log = RunLog(
             work=WORK,
             results=folder,
@@ -83,18 +79,14 @@ def erasing_niah(
             git=code_state(),
         )
         with logged(log) as tally:
-            written = run_shards(
-                WORK.name,
-                staff.pool,
-                plan.shards,
-                results=folder,
-                cohort_file=cohort_file,
-                identity=identity,
-                run_id=name.run_id,
-            )
-            tally.add(written)
+            compute(log, staff, cohort_file, dict.fromkeys(range(len(cases)), arms), tally)
     summary = summarise(
-        folder, name.run_id, identity, [case.digest for case in cases], [arm.name for arm in arms], written.n_records
+        folder,
+        name.run_id,
+        identity,
+        [case.digest for case in cases],
+        [arm.name for arm in arms],
+        tally.written.n_records,
     )
     print_summary(summary)
     if deployment.id and summary.failures:

@@ -18,10 +18,10 @@ from cachemend.flows.running import (
     Staff,
     Tally,
     code_state,
+    compute,
     logged,
     run_name,
     staffed,
-    warn_of_corrupt,
 )
 from cachemend.repair_core import ENGINE_VERSION
 from cachemend.repair_core.random_models import is_random
@@ -30,9 +30,7 @@ from cachemend.tasks.edit_cost_work import device_name
 from cachemend.tasks.execution.identity import EXPERIMENT, ExecutionIdentity
 from cachemend.tasks.execution.lines import OWN_ATTENTION, OWN_EXECUTOR
 from cachemend.tasks.execution.work import ExecutionRoster
-from cachemend.tasks.plan import plan_shards
 from cachemend.tasks.run_rows import RunLog
-from cachemend.tasks.run_shards import run_shards
 from cachemend.tasks.work import get_work
 
 
@@ -118,20 +116,9 @@ def _time(occasion: _Occasion, staff: Staff, study: str, cohort_file: Path, tota
         n_arms=len(arms),
         git=code_state(),
     )
-    plan = plan_shards(work.name, results, cohort_file, range(len(cases)), lambda _: arms, identity)
-    warn_of_corrupt(plan)
     with logged(log) as tally:
-        written = run_shards(
-            work.name,
-            staff.pool,
-            plan.shards,
-            results=results,
-            cohort_file=cohort_file,
-            identity=identity,
-            run_id=log.run_id,
-        )
-        tally.add(written)
-    total.add(written)
+        compute(log, staff, cohort_file, dict.fromkeys(range(len(cases)), arms), tally)
+    total.add(tally.written)
     return identity
 
 

@@ -17,18 +17,16 @@ from cachemend.flows.running import (
     Staff,
     Tally,
     code_state,
+    compute,
     logged,
     run_name,
     staffed,
-    warn_of_corrupt,
 )
 from cachemend.repair_core import ENGINE_VERSION
 from cachemend.tasks.build_cohort import Wanted, build_cohorts
 from cachemend.tasks.numerics.arms import EXPERIMENT, NO_EXECUTOR, NumericIdentity
 from cachemend.tasks.numerics.works import BOUND, PROBES, REPEATS
-from cachemend.tasks.plan import plan_shards
 from cachemend.tasks.run_rows import RunLog
-from cachemend.tasks.run_shards import run_shards
 
 WORKS = {"repeats": REPEATS, "probes": PROBES, "bound": BOUND}
 
@@ -65,8 +63,6 @@ def numerical_controls(
         n_cases = len(cohort.prefix(limit).cases)
         for study in config.studies:
             work, arms = WORKS[study], config.arms(study)
-            plan = plan_shards(work.name, folder, cohort_file, range(n_cases), lambda _: arms, identity)  # noqa: B023
-            warn_of_corrupt(plan)
             log = RunLog(
                 work=work,
                 results=folder,
@@ -80,17 +76,8 @@ def numerical_controls(
                 git=code_state(),
             )
             with logged(log) as done:
-                written = run_shards(
-                    work.name,
-                    staff.pool,
-                    plan.shards,
-                    results=folder,
-                    cohort_file=cohort_file,
-                    identity=identity,
-                    run_id=log.run_id,
-                )
-                done.add(written)
-            tally.add(written)
+                compute(log, staff, cohort_file, dict.fromkeys(range(n_cases), arms), done)
+            tally.add(done.written)
     tables = {study: WORKS[study].table for study in config.studies}
     summary = summarise_numerics(folder, name.run_id, identity, tables, tally.written.n_records)
     print_numerical_summary(summary)

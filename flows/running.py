@@ -2,10 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from prefect.runtime import flow_run
 
@@ -13,11 +14,11 @@ from cachemend.flows.results_folder import kept
 from cachemend.flows.settings import Settings, load_settings
 from cachemend.tasks.cluster import connected
 from cachemend.tasks.identify import identify_model
-from cachemend.tasks.plan import Plan
+from cachemend.tasks.plan import plan_shards
 from cachemend.tasks.pool import WorkerPool
 from cachemend.tasks.provenance import GitState, git_state
 from cachemend.tasks.run_rows import RunLog
-from cachemend.tasks.run_shards import Written
+from cachemend.tasks.run_shards import Written, run_shards
 from cachemend.tasks.sizing import PoolSize, pool_size, weight_bytes
 from cachemend.tasks.worker_spec import ModelIdentity, WorkerSpec
 
@@ -95,10 +96,29 @@ def logged(log: RunLog) -> Iterator[Tally]:
     log.write("done", tally.written)
 
 
-def warn_of_corrupt(plan: Plan) -> None:
-    """Name the parts that were set aside."""
+def compute(log: RunLog, staff: Staff, cohort_file: Path, arms_of: Mapping[int, Sequence[Any]], tally: Tally) -> None:
+    """Run on the workers what is missing of the arms of some cases; parts that were set aside are named.
+
+    Args:
+        log: of the run; says the kind of work, where results belong and what their rows share.
+        staff: its workers.
+        cohort_file: the cohort.
+        arms_of: the arms of a case, by its place in the cohort.
+        tally: counts what is written.
+    """
+    plan = plan_shards(log.work.name, log.results, cohort_file, tuple(arms_of), arms_of.__getitem__, log.identity)
     for line in plan.corrupt:
         print(f"warning: {line}", file=sys.stderr)
+    written = run_shards(
+        log.work.name,
+        staff.pool,
+        plan.shards,
+        results=log.results,
+        cohort_file=cohort_file,
+        identity=log.identity,
+        run_id=log.run_id,
+    )
+    tally.add(written)
 
 
 def code_state(settings: Settings | None = None) -> GitState:

@@ -10,7 +10,8 @@ from cachemend.calibration.conditions import EXTRACTOR_VERSION, CandidateSignals
 from cachemend.datasets.pair import Pair
 from cachemend.datasets.pairs_seed import build_seed
 from cachemend.datasets.seed_kinds import Change, Wording
-from cachemend.tasks.routing.guard_table import GuardRow, guard_rows, guard_table
+
+from support.guard_table import GuardRow, guard_rows, guard_table
 
 # Of the pairs of each kind, at least so many are stopped by the paper's H, and by it or a guard of ours.
 AT_LEAST = {
