@@ -45,10 +45,7 @@ PACKAGED: tuple[Wanted, ...] = (
 WANTED: tuple[Wanted, ...] = (
     Wanted(
         name="HotpotQA distractor dev",
-        what=(
-            "multi-hop questions with support and distractors; for natural-qa, evidence-location, edit-repair "
-            "(background)"
-        ),
+        what="multi-hop questions with support and distractors; background of edit-repair",
         licence="CC BY-SA 4.0",
         folder="multihop",
         files=("multihop/hotpot_dev_distractor*.json",),
@@ -56,10 +53,7 @@ WANTED: tuple[Wanted, ...] = (
     ),
     Wanted(
         name="2WikiMultiHopQA dev",
-        what=(
-            "multi-hop questions over Wikipedia with answer aliases; for natural-qa, evidence-location, edit-repair "
-            "(background)"
-        ),
+        what="multi-hop questions over Wikipedia with answer aliases; background of edit-repair",
         licence="Apache-2.0",
         folder="multihop",
         files=("multihop/2wiki*.json",),
@@ -67,7 +61,7 @@ WANTED: tuple[Wanted, ...] = (
     ),
     Wanted(
         name="MuSiQue-Ans dev",
-        what="answerable two- to four-hop questions with aliases; for natural-qa, evidence-location",
+        what="answerable two- to four-hop questions with aliases; read by no experiment yet",
         licence="CC BY 4.0",
         folder="multihop",
         files=("multihop/musique_ans*.jsonl",),
@@ -75,7 +69,7 @@ WANTED: tuple[Wanted, ...] = (
     ),
     Wanted(
         name="IIRC dev",
-        what="questions that need linked articles, scored by the DROP evaluator; for natural-qa",
+        what="questions that need linked articles, scored by the DROP evaluator; read by no experiment yet",
         licence="CC BY 4.0",
         folder="multihop",
         files=("multihop/iirc[._][!c]*.json",),

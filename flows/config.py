@@ -21,7 +21,7 @@ from cachemend.repair_core.variants import VARIANTS, check_rule
 CONTROLS = ("sur", "dense-tokens", "max-relevance-window", "bm25-units", "random-units")
 DEFAULT_BUDGETS = (2.0, 5.0, 10.0, 20.0)
 COMPLETE_BUDGETS = (2.0, 5.0, 10.0, 20.0, 40.0, 80.0)
-QUESTION_BUDGETS = (2.0, 3.0, 5.0, 10.0)
+QUESTION_BUDGETS = (0.5, 1.0, 2.0, 3.0, 5.0)
 
 
 def _budgets(value: Any) -> Any:
@@ -49,7 +49,7 @@ class ErasingNiahConfig(ModelConfig):
 
     Attributes:
         sweep: "default" (or "demo"): SUR and the four controls at 2, 5, 10, 20 %; "complete": every allocator
-            at 2, 5, 10, 20, 40, 80 %; "questions": SUR and its variants at 2, 3, 5, 10 %; "locality": SUR at the
+            at 2, 5, 10, 20, 40, 80 %; "questions": SUR and its variants at 0.5, 1, 2, 3, 5 %; "locality": SUR at the
             same budgets and the search for repair locality over the whole suffix.
         allocators: instead of the sweep's, variants too.
         budgets: percentages of the retained suffix, instead of the sweep's.

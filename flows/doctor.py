@@ -4,6 +4,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
@@ -68,12 +69,14 @@ def _machine() -> Iterator[Check]:
 
 def _models() -> Iterator[Check]:
     from cachemend.repair_core.embedded import EMBEDDED, wheel_file
+    from cachemend.tasks.encoding import NAME, encoder_folder
 
-    for name in EMBEDDED:
+    places: dict[str, Callable[[], object]] = {f"model {name}": partial(wheel_file, name) for name in EMBEDDED}
+    for what, place in (places | {f"encoder {NAME}": encoder_folder}).items():
         try:
-            yield Check(f"model {name}", True, str(wheel_file(name)))
+            yield Check(what, True, str(place()))
         except InputError as error:
-            yield Check(f"model {name}", False, str(error))
+            yield Check(what, False, str(error))
 
 
 def _executors() -> Iterator[Check]:

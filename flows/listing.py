@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from cachemend.flows.experiments import EXPERIMENTS
 
@@ -52,7 +52,9 @@ def print_data(folder: Path) -> None:
 
     console = Console(markup=False, highlight=False)
     console.print(f"data folder: {folder.absolute()} (CACHEMEND_DATA)")
-    table = Table("name", "here", "where it belongs", "what it is", "licence")
+    table = Table(
+        *(Column(title, overflow="fold") for title in ("name", "here", "where it belongs", "what it is", "licence"))
+    )
     sources = inventory(folder)
     for source in sources:
         table.add_row(source.name, "yes" if source.present else "no", source.location, source.what, source.licence)

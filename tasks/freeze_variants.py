@@ -45,11 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     for one in view.pooled:
         low, high = one.difference.low, one.difference.high
-        adjusted = "no candidate" if one.p_holm is None else f"Holm p {one.p_holm:.3g}"
+        standing = "" if one.described.candidate else ", no candidate"
         print(
             f"{one.described.name:16} {one.mine:5.1f} % against {one.described.reference} {one.theirs:5.1f} %, "
             f"n {one.n}, better {one.better}, worse {one.worse}: "
-            f"{one.difference.point:+.1f} [{low:+.1f}, {high:+.1f}], {adjusted}"
+            f"{one.difference.point:+.1f} [{low:+.1f}, {high:+.1f}], p {one.p:.3g}, "
+            f"gold NLL {one.nll.point:+.3f} [{one.nll.low:+.3f}, {one.nll.high:+.3f}]{standing}"
         )
     print(f"chosen: {', '.join(view.chosen or ()) or 'none'}")
     if options.out is not None:

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from cachemend.repair_core.errors import InputError
-from cachemend.tasks.encoding import MAX_TOKENS, NAME, Encoder, _packaged, load_encoder
+from cachemend.tasks.encoding import MAX_TOKENS, NAME, Encoder, encoder_folder, load_encoder
 
 TEXTS = [
     "Book a table for two in San Jose.",
@@ -27,7 +27,10 @@ def encoder() -> Encoder:
 
 
 def test_vectors_are_the_mean_of_the_token_states(encoder: Encoder) -> None:
-    model, tokenizer = AutoModel.from_pretrained(_packaged()).eval(), AutoTokenizer.from_pretrained(_packaged())
+    model, tokenizer = (
+        AutoModel.from_pretrained(encoder_folder()).eval(),
+        AutoTokenizer.from_pretrained(encoder_folder()),
+    )
     found = encoder.encode(TEXTS)
     assert found.shape == (len(TEXTS), 384)
     assert found.dtype == np.float32
@@ -71,7 +74,7 @@ def test_equal_texts_are_encoded_once(encoder: Encoder, monkeypatch: pytest.Monk
 
 def test_a_folder_is_taken_and_nothing_else_is_guessed(encoder: Encoder, tmp_path: Path) -> None:
     folder = tmp_path / NAME
-    folder.symlink_to(_packaged())
+    folder.symlink_to(encoder_folder())
     again = load_encoder(str(folder))
     assert (again.name, again.fingerprint) == (NAME, encoder.fingerprint)
     with pytest.raises(InputError, match="cannot be loaded"):

@@ -20,14 +20,14 @@ from cachemend.warehouse.parts import write_part
 from cachemend.warehouse.report import variants as section
 from cachemend.warehouse.report import write_report
 from cachemend.warehouse.report.rows import read_groups
-from cachemend.warehouse.variant_tests import CHOICE_BUDGETS, VariantContrast, chosen, contrast, contrasts
+from cachemend.warehouse.variant_tests import CHOICE_BUDGETS, Said, VariantContrast, chosen, contrast, contrasts
 
 from support.parts_count import read_rows
 from support.report_rows import Setup, cases, failed, record, write_results
 from support.result_rows import case as case_row
 
 NAMES = ("sur", "sur-tail", "windows-2", "whole-units", "matched-tokens")
-ARMS = (*sweep_arms(NAMES, (2.0, 3.0, 5.0)), Arm(allocator="locality-upper-bound", budget=100.0))
+ARMS = (*sweep_arms(NAMES, CHOICE_BUDGETS), Arm(allocator="locality-upper-bound", budget=100.0))
 TAIL = next(described for described in DESCRIBED if described.name == "sur-tail")
 
 
@@ -68,6 +68,8 @@ def test_the_view_is_a_recount_of_the_pairs(tmp_path: Path) -> None:
         assert (row["n_correct"], row["n_reference_correct"]) == tuple(sum(p[i] for p in pairs) for i in (0, 1))
         assert (row["repaired"], row["regressed"]) == (pairs.count((1.0, 0.0)), pairs.count((0.0, 1.0)))
         assert row["difference"] == pytest.approx(100 * fmean(a - b for a, b in pairs))
+        nlls = [(sides[0][c]["gold_nll"], sides[1][c]["gold_nll"]) for c in sides[0]]
+        assert row["nll_difference"] == pytest.approx(fmean(a - b for a, b in nlls), abs=1e-12)
         assert row["mean_positions"] == pytest.approx(fmean(r["positions_budget"] for r in sides[0].values()))
 
 
@@ -113,10 +115,10 @@ def test_repair_locality_is_infinite_where_nothing_was_found(tmp_path: Path) -> 
 
 def scores(mine: Mapping[str, list[float]], theirs: Mapping[str, list[float]]) -> variant_tests.Scores:
     """One wording, three budgets, the same answers at each but for what is given per case."""
-    arms: dict[tuple[str, float], dict[str, float]] = {}
+    arms: dict[tuple[str, float], dict[str, Said]] = {}
     for place, budget in enumerate(CHOICE_BUDGETS):
-        arms["sur-tail", budget] = {case: ems[place] for case, ems in mine.items()}
-        arms["sur", budget] = {case: ems[place] for case, ems in theirs.items()}
+        arms["sur-tail", budget] = {case: Said(ems[place], 2.0 - ems[place]) for case, ems in mine.items()}
+        arms["sur", budget] = {case: Said(ems[place], 2.5 - ems[place]) for case, ems in theirs.items()}
     return {"after": arms}
 
 
@@ -130,7 +132,8 @@ def test_the_case_is_the_unit_of_chance() -> None:
     assert found.theirs == pytest.approx(100 * (0 + 1 / 3 + 1 / 3) / 3)
     assert found.difference.point == pytest.approx(found.mine - found.theirs)
     assert found.p == pytest.approx(binomtest(2, 3, 0.5).pvalue)
-    one = contrast(scores(mine, theirs), TAIL, (3.0,))
+    assert found.nll.point == pytest.approx(-0.5 - found.difference.point / 100)
+    one = contrast(scores(mine, theirs), TAIL, CHOICE_BUDGETS[1:2])
     assert one is not None
     assert (one.better, one.worse) == (1, 1)
     assert contrast({}, TAIL, CHOICE_BUDGETS) is None
@@ -138,26 +141,29 @@ def test_the_case_is_the_unit_of_chance() -> None:
 
 
 def test_the_rule_of_the_choice() -> None:
-    def found(name: str, point: float, p_holm: float | None) -> VariantContrast:
+    def found(name: str, point: float, p: float) -> VariantContrast:
         described = next(d for d in DESCRIBED if d.name == name)
         interval = variant_tests.Interval(point, point, point, 9)
-        return VariantContrast(described, 9, 50.0, 50.0, 1, 1, interval, 0.01, p_holm)
+        return VariantContrast(described, 9, 50.0, 50.0, 1, 1, interval, interval, p)
 
     assert chosen([found("sur-head", 5, 0.01), found("sur-tail", 9, 0.049)]) == ("sur-tail", "sur-head")
-    assert chosen([found("sur-head", -5, 0.01), found("sur-tail", 9, 0.05), found("sur-top-1", 9, None)]) == ()
+    assert chosen([found("sur-head", -5, 0.01), found("sur-tail", 9, 0.05), found("sur-top-1", 0, 0.01)]) == ()
     assert chosen([found("whole-units", 50, 0.001), found("sur-of-prompt", 50, 0.001)]) == (), "other allowances"
     many = ("sur-head", "sur-tail", "sur-backward", "sur-symmetric")
     assert chosen([found(name, 10 + i, 0.001) for i, name in enumerate(many)]) == many[:0:-1]
 
 
-def test_holm_covers_candidates_or_what_is_named(tmp_path: Path) -> None:
+def test_holm_covers_what_is_named(tmp_path: Path) -> None:
     write(tmp_path, "questions-dev-after")
     (rows,) = read_groups(tmp_path).values()
-    found = {one.described.name: one for one in contrasts({"after": section.scores_of(rows)})}
-    assert list(found) == ["sur-tail", "windows-2", "matched-tokens", "whole-units"]
+    screened = contrasts({"after": section.scores_of(rows)})
+    assert [one.described.name for one in screened] == ["sur-tail", "windows-2", "matched-tokens", "whole-units"]
+    assert all(one.p_holm is None for one in screened)
+    family = ("sur-tail", "windows-2")
+    found = {one.described.name: one for one in contrasts({"after": section.scores_of(rows)}, family=family)}
     assert found["whole-units"].p_holm is None
     assert found["whole-units"].difference.point == -found["matched-tokens"].difference.point
-    p = {name: found[name].p for name in ("sur-tail", "windows-2")}
+    p = {name: found[name].p for name in family}
     low, high = sorted(p, key=lambda name: p[name])
     assert found[low].p_holm == pytest.approx(min(1.0, 2 * p[low]))
     assert found[high].p_holm == pytest.approx(min(1.0, max(2 * p[low], p[high])))

@@ -9,7 +9,7 @@ from cachemend.calibration import Interval, bootstrap_mean
 from cachemend.repair_core.described_variants import DESCRIBED, read_frozen
 from cachemend.warehouse import store
 from cachemend.warehouse.report.rows import Identity, Row
-from cachemend.warehouse.variant_tests import CHOICE_BUDGETS, VariantContrast, chosen, contrast, contrasts
+from cachemend.warehouse.variant_tests import CHOICE_BUDGETS, Said, Scores, VariantContrast, chosen, contrast, contrasts
 
 ROSTERS = "questions-"
 DEV = "questions-dev-"
@@ -91,12 +91,12 @@ def variant_views(
     ]
 
 
-def scores_of(rows: Sequence[Row]) -> dict[tuple[str, float], dict[str, float]]:
-    """Exact match by arm and case, of rows that were answered."""
-    arms: dict[tuple[str, float], dict[str, float]] = {}
+def scores_of(rows: Sequence[Row]) -> dict[tuple[str, float], dict[str, Said]]:
+    """What was said, by arm and case, of rows that were answered."""
+    arms: dict[tuple[str, float], dict[str, Said]] = {}
     for row in rows:
-        if row.ok and row.em is not None and row.budget is not None:
-            arms.setdefault((row.allocator, row.budget), {})[row.case_digest] = row.em
+        if row.ok and row.em is not None and row.gold_nll is not None and row.budget is not None:
+            arms.setdefault((row.allocator, row.budget), {})[row.case_digest] = Said(row.em, row.gold_nll)
     return arms
 
 
@@ -107,7 +107,7 @@ def _view(
     budgets = sorted({budget for arms in scores.values() for name, budget in arms if name == "sur"})
     frozen = read_frozen().names
     # On reported cases only what was chosen before is tested; the others are shown with their intervals.
-    family = None if dev else frozen or ()
+    family = () if dev else frozen or ()
     pooled = contrasts(scores, family=family)
     identity = next(iter(worded.values()))
     return VariantsView(
@@ -130,8 +130,10 @@ def _view(
     )
 
 
-def _mean(scores: Mapping[str, Mapping[tuple[str, float], Mapping[str, float]]], budget: float) -> Interval:
-    return bootstrap_mean([100 * em for arms in scores.values() for em in arms.get(("sur", budget), {}).values()])
+def _mean(scores: Scores, budget: float) -> Interval:
+    return bootstrap_mean(
+        [100 * said.em for arms in scores.values() for said in arms.get(("sur", budget), {}).values()]
+    )
 
 
 def _locality(results: Path, identities: Sequence[Identity]) -> Locality | None:
