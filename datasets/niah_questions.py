@@ -57,4 +57,4 @@ def _rosters(stage: str, cases_per_length: int, first_seed: int) -> list[NiahRos
     ]
 
 
-QUESTION_ROSTERS = (*_rosters("questions", 4, 5_000_000), *_rosters("questions-dev", 3, 4_000_000))
+QUESTION_ROSTERS = (*_rosters("questions", 6, 5_000_000), *_rosters("questions-dev", 3, 4_000_000))
