@@ -22,10 +22,17 @@ MOST = 3
 
 
 class Said(NamedTuple):
-    """One answer: exact match, 0 or 1, and the gold answer's negative log likelihood, nats per token."""
+    """One answer, and where its cache was recomputed.
+
+    Attributes:
+        em: exact match, 0 or 1.
+        nll: the gold answer's negative log likelihood, nats per token.
+        runs: the recomputed intervals; equal texts are equal positions.
+    """
 
     em: float
     nll: float
+    runs: str | None = None
 
 
 Scores = Mapping[str, Mapping[tuple[str, float], Mapping[str, Said]]]
@@ -39,6 +46,8 @@ class VariantContrast(NamedTuple):
         described: the variant.
         n: cases that both answered at every budget.
         mine, theirs: mean exact match, percent.
+        elsewhere: cases in which it recomputed other positions than the reference, at one budget or more. Where it is 0
+            nothing was compared.
         better, worse: cases with a higher, or lower, mean exact match than the reference.
         difference: percentage points, with its 95 % paired bootstrap interval, wordings as strata.
         nll: the same difference in the gold answer's negative log likelihood, nats per token; below 0 is better.
@@ -50,6 +59,7 @@ class VariantContrast(NamedTuple):
     n: int
     mine: float
     theirs: float
+    elsewhere: int
     better: int
     worse: int
     difference: Interval
@@ -63,12 +73,14 @@ def contrast(scores: Scores, described: Described, budgets: Sequence[float]) -> 
     mine: list[Said] = []
     theirs: list[Said] = []
     wordings: list[str] = []
+    elsewhere = 0
     for wording, arms in scores.items():
         sides = [[arms.get((name, b), {}) for b in budgets] for name in (described.name, described.reference)]
         for case in sorted(set.intersection(*(set(answers) for side in sides for answers in side))):
-            for kept, side in zip((mine, theirs), sides, strict=True):
-                said = [answers[case] for answers in side]
-                kept.append(Said(fmean(one.em for one in said), fmean(one.nll for one in said)))
+            said = [[answers[case] for answers in side] for side in sides]
+            for kept, answers in zip((mine, theirs), said, strict=True):
+                kept.append(Said(fmean(one.em for one in answers), fmean(one.nll for one in answers)))
+            elsewhere += any(a.runs != b.runs for a, b in zip(*said, strict=True))
             wordings.append(wording)
     if not mine:
         return None
@@ -79,6 +91,7 @@ def contrast(scores: Scores, described: Described, budgets: Sequence[float]) -> 
         n=len(mine),
         mine=fmean(a),
         theirs=fmean(b),
+        elsewhere=elsewhere,
         better=test.repaired,
         worse=test.regressed,
         difference=paired_bootstrap(a, b, wordings),
@@ -105,11 +118,11 @@ def contrasts(
 
 
 def chosen(found: Sequence[VariantContrast]) -> tuple[str, ...]:
-    """The choice: candidates with a gain over SUR on development cases, the largest gain first, at most three.
+    """The choice: at most three candidates that beat SUR on development cases, the largest gain first.
 
-    A gain is a positive difference with p below 0.05, unadjusted: this only screens. The adjustment belongs to the test
-    on reported cases, and covers what was chosen.
+    To beat is a positive difference and more cases better than worse; among equal gains the lower likelihood loss comes
+    first. This only screens: p and its adjustment belong to the test on reported cases, and cover what was chosen.
     """
-    clear = [one for one in found if one.described.candidate and one.difference.point > 0 and one.p < ALPHA]
-    clear.sort(key=lambda one: -one.difference.point)
-    return tuple(one.described.name for one in clear[:MOST])
+    ahead = [one for one in found if one.described.candidate and one.difference.point > 0 and one.better > one.worse]
+    ahead.sort(key=lambda one: (-round(one.difference.point, 9), one.nll.point))
+    return tuple(one.described.name for one in ahead[:MOST])

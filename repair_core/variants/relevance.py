@@ -49,8 +49,8 @@ def two_stage(context: RepairContext, budget: int) -> Positions:
     """Half of the budget by SUR, the rest by the query's attention on the cache repaired there.
 
     Embeddings do not change with the cache, so the second look needs attention: what is left of SUR's units is ranked
-    by the mean of its four largest shares of attention, averaged over layers, heads and query tokens. The first
-    refresh is part of choosing and is timed with it.
+    by the mean of its four largest shares of attention, averaged over layers, heads and query tokens, and the window of
+    its partial unit lies where those shares are. The first refresh is part of choosing and is timed with it.
     """
     relevance, units = context.relevance, context.segmentation.units
     window = envelope_window(relevance)
@@ -63,8 +63,9 @@ def two_stage(context: RepairContext, budget: int) -> Positions:
     free = np.ones(len(relevance), dtype=bool)
     free[first] = False
     left = [Unit(u.start + run.start, u.start + run.stop) for u in units for run in _runs(free[u.start : u.stop])]
-    scores = np.rint(unit_scores(seen / max(seen.max(), np.finfo(float).tiny), left) / QUANTUM)
-    return np.concatenate((first, admit(left, rank(scores), budget - first.size, window)))
+    looked = seen / max(seen.max(), np.finfo(float).tiny)
+    scores = np.rint(unit_scores(looked, left) / QUANTUM)
+    return np.concatenate((first, admit(left, rank(scores), budget - first.size, envelope_window(looked))))
 
 
 def bridged(context: RepairContext, budget: int) -> Positions:

@@ -82,13 +82,15 @@ def by_unit_tails(count: int) -> Select:
 def _shares(budget: int, lengths: Sequence[int]) -> list[int]:
     """Even shares of `budget`, earlier ones larger by one where it does not divide, none above its length."""
     widths = [0] * len(lengths)
-    left = budget
-    while left and (hungry := [i for i, length in enumerate(lengths) if widths[i] < length]):
-        each, extra = divmod(left, len(hungry))
-        for place, i in enumerate(hungry):
-            given = min(each + (place < extra), lengths[i] - widths[i])
-            widths[i] += given
-            left -= given
+    left, hungry = budget, list(range(len(lengths)))
+    # A unit shorter than an even share is whole; only among those that are not is the remainder handed out, once.
+    while hungry and (whole := [i for i in hungry if lengths[i] <= left // len(hungry)]):
+        for i in whole:
+            widths[i] = lengths[i]
+        left = budget - sum(widths)
+        hungry = [i for i in hungry if not widths[i]]
+    for place, i in enumerate(hungry):
+        widths[i] = left // len(hungry) + (place < left % len(hungry))
     return widths
 
 

@@ -163,6 +163,8 @@ def test_tails_of_several_units_by_hand() -> None:
     assert unit_tails(units, [1, 2, 0], 10, 2).tolist() == [5, 6, 7, *range(13, 20)], "what one leaves, the other takes"
     assert sorted(unit_tails(units, [1, 0, 2], 10, 2)) == [*range(8), 18, 19], "two whole, then the tail of the next"
     assert sorted(unit_tails(units, [2, 1, 0], 2, 4)) == [7, 19]
+    units = (Unit(0, 1), Unit(1, 11), Unit(11, 21), Unit(21, 31))
+    assert sorted(unit_tails(units, [0, 1, 2, 3], 7, 4)) == [0, 9, 10, 19, 20, 29, 30], "the remainder goes out once"
 
 
 @settings(deadline=None, max_examples=50)

@@ -57,9 +57,9 @@ def run(loaded: LoadedModel, case: NiahCase, arms: Any) -> list[dict[str, Any]]:
 
 
 def test_the_sweep_of_the_questions(loaded: LoadedModel, case: NiahCase) -> None:
-    assert len(ARMS) == 4 + 4 * (1 + len(VARIANTS))
+    assert len(ARMS) == 4 + 5 * (1 + len(VARIANTS))
     searched = ErasingNiahConfig(sweep="locality").arms()
-    assert [arm.name for arm in searched[4:]] == ["sur@2", "sur@3", "sur@5", "sur@10", f"{LOCALITY}@100"]
+    assert [arm.name for arm in searched[4:]] == ["sur@0.5", "sur@1", "sur@2", "sur@3", "sur@5", f"{LOCALITY}@100"]
     assert len(ErasingNiahConfig(sweep="complete").arms()) == 88, "the paper's sweep is as it was"
     rows = {arm.name: row for arm, row in zip(ARMS, run(loaded, case, ARMS), strict=True)}
     assert {row["outcome"] for row in rows.values()} == {"ok"}

@@ -14,6 +14,7 @@ from scipy.stats import binomtest
 from cachemend.repair_core import described_variants
 from cachemend.repair_core.arms import Arm, sweep_arms
 from cachemend.repair_core.described_variants import DESCRIBED, Frozen
+from cachemend.tasks import freeze_variants
 from cachemend.tasks.freeze_variants import main
 from cachemend.warehouse import store, variant_tests
 from cachemend.warehouse.parts import write_part
@@ -70,6 +71,8 @@ def test_the_view_is_a_recount_of_the_pairs(tmp_path: Path) -> None:
         assert row["difference"] == pytest.approx(100 * fmean(a - b for a, b in pairs))
         nlls = [(sides[0][c]["gold_nll"], sides[1][c]["gold_nll"]) for c in sides[0]]
         assert row["nll_difference"] == pytest.approx(fmean(a - b for a, b in nlls), abs=1e-12)
+        other = [sides[0][c]["positions"] != sides[1][c]["positions"] for c in sides[0]]
+        assert row["n_other_positions"] == sum(other)
         assert row["mean_positions"] == pytest.approx(fmean(r["positions_budget"] for r in sides[0].values()))
 
 
@@ -141,16 +144,18 @@ def test_the_case_is_the_unit_of_chance() -> None:
 
 
 def test_the_rule_of_the_choice() -> None:
-    def found(name: str, point: float, p: float) -> VariantContrast:
+    def found(name: str, point: float, better: int = 2, nll: float = 0.0) -> VariantContrast:
         described = next(d for d in DESCRIBED if d.name == name)
-        interval = variant_tests.Interval(point, point, point, 9)
-        return VariantContrast(described, 9, 50.0, 50.0, 1, 1, interval, interval, p)
+        difference, loss = (variant_tests.Interval(x, x, x, 9) for x in (point, nll))
+        return VariantContrast(described, 9, 50.0, 50.0, 9, better, 1, difference, loss, 0.5)
 
-    assert chosen([found("sur-head", 5, 0.01), found("sur-tail", 9, 0.049)]) == ("sur-tail", "sur-head")
-    assert chosen([found("sur-head", -5, 0.01), found("sur-tail", 9, 0.05), found("sur-top-1", 0, 0.01)]) == ()
-    assert chosen([found("whole-units", 50, 0.001), found("sur-of-prompt", 50, 0.001)]) == (), "other allowances"
+    assert chosen([found("sur-head", 5), found("sur-tail", 9)]) == ("sur-tail", "sur-head")
+    assert chosen([found("sur-head", -5), found("sur-tail", 9, better=1), found("sur-top-1", 0)]) == ()
+    assert chosen([found("whole-units", 50), found("sur-of-prompt", 50)]) == (), "other allowances"
     many = ("sur-head", "sur-tail", "sur-backward", "sur-symmetric")
-    assert chosen([found(name, 10 + i, 0.001) for i, name in enumerate(many)]) == many[:0:-1]
+    assert chosen([found(name, 10 + i) for i, name in enumerate(many)]) == many[:0:-1]
+    third = 100 / 3
+    assert chosen([found("sur-head", third), found("sur-tail", 300 * third / 300, nll=-0.1)])[0] == "sur-tail"
 
 
 def test_holm_covers_what_is_named(tmp_path: Path) -> None:
@@ -178,15 +183,19 @@ def test_the_page_and_the_frozen_choice(tmp_path: Path, capsys: pytest.CaptureFi
     results, out = tmp_path / "results", tmp_path / "frozen.json"
     for wording in ("before", "after"):
         write(results, f"questions-dev-{wording}")
+    assert main([str(results), "--out", str(out)]) == 2
+    assert "sur-head answered 0 of 24 development cases" in capsys.readouterr().err
+    assert not out.exists()
+    monkeypatch.setattr(freeze_variants, "require_complete", lambda view: None)
     assert main([str(results), "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "chosen: sur-tail" in printed
     content = json.loads(out.read_text())
-    assert content["names"] == ["sur-tail"]
+    assert content["names"][0] == "sur-tail"
     assert sorted(content["cohorts"]) == ["cohort-questions-dev-after", "cohort-questions-dev-before"]
     page = write_report(results).read_text()
     assert page.count('<section id="variants">') == 1
-    assert "The rule chooses sur-tail from these cases." in page
+    assert "The rule chooses sur-tail" in page
 
     write(results, "questions-real")
     monkeypatch.setattr(section, "read_frozen", lambda: Frozen(("sur-tail",), ()))
@@ -195,6 +204,24 @@ def test_the_page_and_the_frozen_choice(tmp_path: Path, capsys: pytest.CaptureFi
     assert "smollm2-135m, float32, reported cases" in page
     monkeypatch.setattr(section, "read_frozen", lambda: Frozen((), ()))
     assert "No variant beat SUR on the development cases" in write_report(results).read_text()
+
+
+def test_where_the_same_was_recomputed_nothing_was_compared() -> None:
+    same, other = Said(1.0, 0.5, "[1, 2]"), Said(1.0, 0.5, "[2, 2]")
+    arms = {("sur", b): {"a": same, "b": same} for b in CHOICE_BUDGETS}
+    arms |= {("sur-tail", b): {"a": same, "b": other if b == CHOICE_BUDGETS[-1] else same} for b in CHOICE_BUDGETS}
+    found = contrast({"after": arms}, TAIL, CHOICE_BUDGETS)
+    assert found is not None
+    assert (found.n, found.elsewhere) == (2, 1)
+
+
+def test_cohorts_of_one_wording_are_not_pooled(tmp_path: Path) -> None:
+    write(tmp_path, "questions-after")
+    write(tmp_path, "questions-real")
+    groups, names = read_groups(tmp_path), {"cohort-questions-after": "questions-after"}
+    names["cohort-questions-real"] = "questions-after"
+    views = section.variant_views(groups, names, tmp_path)
+    assert [(len(view.identities), view.pooled[0].n) for view in views] == [(1, 12), (1, 12)]
 
 
 def test_nothing_to_freeze_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,18 +76,19 @@ def variant_views(
     groups: Mapping[Identity, Sequence[Row]], cohorts: Mapping[str, str], results: Path
 ) -> list[VariantsView]:
     """Return one view per model, settings and stage; none where no roster of the open questions was run."""
-    stages: dict[tuple[bool, Identity], dict[str, Identity]] = {}
+    stages: dict[tuple[bool, Identity, int], dict[str, Identity]] = {}
     for identity in groups:
         name = cohorts.get(identity.cohort_digest, "")
         if not name.startswith(ROSTERS) or not identity.repairs:
             continue
         dev = name.startswith(DEV)
         wording = name.removeprefix(DEV if dev else ROSTERS)
+        same = (dev, replace(identity, cohort_digest=""))
         # Another seed or length makes another cohort of the same name: those are not pooled.
-        stage = stages.setdefault((dev, replace(identity, cohort_digest="")), {})
-        stage[f"{wording} {identity.cohort_digest[:6]}" if wording in stage else wording] = identity
+        earlier = sum(wording in worded for (*key, _), worded in stages.items() if tuple(key) == same)
+        stages.setdefault((*same, earlier), {})[wording] = identity
     return [
-        _view(dev, worded, groups, results) for (dev, _), worded in sorted(stages.items(), key=lambda item: item[0])
+        _view(dev, worded, groups, results) for (dev, *_), worded in sorted(stages.items(), key=lambda item: item[0])
     ]
 
 
@@ -96,7 +97,7 @@ def scores_of(rows: Sequence[Row]) -> dict[tuple[str, float], dict[str, Said]]:
     arms: dict[tuple[str, float], dict[str, Said]] = {}
     for row in rows:
         if row.ok and row.em is not None and row.gold_nll is not None and row.budget is not None:
-            arms.setdefault((row.allocator, row.budget), {})[row.case_digest] = Said(row.em, row.gold_nll)
+            arms.setdefault((row.allocator, row.budget), {})[row.case_digest] = Said(row.em, row.gold_nll, row.runs)
     return arms
 
 

@@ -1,7 +1,8 @@
 -- Variants of SUR on the rosters of the paper's open questions (section 9.3), each against the arm it changes, on the
 -- cases that both answered without failure. One row per settings, roster, stratum, budget and variant; reference names
 -- what it is compared with, candidate whether it has SUR's own allowance. difference is in percentage points,
--- nll_difference (the gold answer's negative log likelihood) in nats per token.
+-- nll_difference (the gold answer's negative log likelihood) in nats per token. n_other_positions counts the cases in
+-- which both did not recompute the same positions: where it is 0, nothing was compared.
 -- Executor bottom-right is left out: its rows see tokens after their own, so it repairs nothing.
 WITH answered AS (
     SELECT records.*, named.cohort
@@ -25,6 +26,7 @@ SELECT
     (count(*) FILTER (mine.em = 0 AND theirs.em = 1))::INTEGER AS regressed,
     100.0::DOUBLE * avg(mine.em - theirs.em) AS difference,
     avg(mine.gold_nll - theirs.gold_nll) AS nll_difference,
+    (count(*) FILTER (mine.positions IS DISTINCT FROM theirs.positions))::INTEGER AS n_other_positions,
     avg(mine.positions_budget) AS mean_positions,
     avg(theirs.positions_budget) AS mean_reference_positions,
     avg(mine.n_intervals) AS mean_n_intervals
