@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.errors import InputError, Refused
 
 PACKAGES = ("torch", "transformers", "ray", "prefect", "duckdb", "pyarrow")
 MINIMUM_PYTHON = (3, 11)
@@ -80,12 +80,15 @@ def _models() -> Iterator[Check]:
 
 
 def _executors() -> Iterator[Check]:
-    """Refresh a tiny random model with each executor, and with each attention backend that can run here."""
+    """Refresh a tiny random model with each executor, and with each attention backend that can run here.
+
+    An experimental executor that refuses this machine is no failure.
+    """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from cachemend.repair_core import prefill, refresh
-    from cachemend.repair_core.executors import EXECUTORS
+    from cachemend.repair_core.executors import EXECUTORS, EXPERIMENTAL
     from cachemend.repair_core.executors.backends import ATTENTIONS, DEFAULT, availability
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -96,7 +99,7 @@ def _executors() -> Iterator[Check]:
     ids = list(range(24))
     cache = prefill(model, ids)
     ways = [(name, DEFAULT) for name in EXECUTORS] + [("packed", name) for name in ATTENTIONS if name != DEFAULT]
-    for executor, attention in ways:
+    for executor, attention in [*ways, *((name, DEFAULT) for name in EXPERIMENTAL)]:
         what = f"executor {executor}, attention {attention}"
         found = availability(attention, torch.device(device), model.dtype)
         if not found.runs:
@@ -104,9 +107,13 @@ def _executors() -> Iterator[Check]:
             continue
         try:
             refresh(model, cache, ids, [8, 9, 15], executor, attention)
-            yield Check(what, True, found.detail)
+            yield Check(what, True, found.detail + (", experimental" if executor in EXPERIMENTAL else ""))
         except (InputError, RuntimeError, ImportError) as error:
-            yield Check(what, False, " ".join(str(error).split()))
+            told = " ".join(str(error).split())
+            if executor in EXPERIMENTAL and isinstance(error, Refused):
+                yield Check(what, None, f"does not run: {told}")
+            else:
+                yield Check(what, False, told)
 
 
 def _servers() -> Iterator[Check]:

@@ -11,7 +11,7 @@ from cachemend.repair_core.executors import REPAIRING
 from cachemend.repair_core.executors.backends import ATTENTIONS
 from cachemend.repair_core.random_models import PREFIX, SHAPES
 from cachemend.tasks.execution.attention_timing import AttentionSetup
-from cachemend.tasks.execution.lines import attention_lines, refresh_lines
+from cachemend.tasks.execution.lines import COMPARED, attention_lines, refresh_lines
 from cachemend.tasks.execution.protocol import ATTENTION, RECOVERY, REFRESH, Protocol
 from cachemend.tasks.execution.recovery_timing import RecoverySetup
 from cachemend.tasks.execution.refresh_timing import RefreshSetup
@@ -31,7 +31,8 @@ class ExecutionBenchConfig(ModelConfig):
         lengths: N of refresh and attention; None for 2,048 and 8,192, as far as the model holds them.
         rows: B, positions recomputed.
         intervals: numbers of intervals R.
-        executors: what refresh compares; recovery takes the interval-wise and the packed one of them.
+        executors: what refresh compares; recovery takes the interval-wise and the packed one of them. The experimental
+            ones, which need a CUDA device, only where they are named.
         attentions: backends of the packed executor; one that cannot run here has a row that says so.
         warmups, repeats: rounds of refresh and attention; None for 10, and 20 or 30.
         recovery_lengths: tokens of the contexts of recovery; the paper's by default.
@@ -69,7 +70,7 @@ class ExecutionBenchConfig(ModelConfig):
     def _check(self) -> Self:
         for key in ("lengths", "intervals", "executors", "attentions", "recovery_lengths", "budgets"):
             check_distinct(key, getattr(self, key))
-        for key, choices in (("executors", REPAIRING), ("attentions", ATTENTIONS)):
+        for key, choices in (("executors", COMPARED), ("attentions", ATTENTIONS)):
             for name in getattr(self, key):
                 check_known(key, name, choices)
         for one, several in (("executor", "executors"), ("attention", "attentions")):

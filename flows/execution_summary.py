@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from cachemend.flows.tables import wide_console
+from cachemend.repair_core.executors import EXPERIMENTAL
 from cachemend.tasks.execution.identity import ExecutionIdentity
 from cachemend.tasks.stage import stage
 from cachemend.warehouse import store
@@ -53,9 +54,15 @@ def summarise_execution(
         columns = "executor, attention, length, outcome, error"
         sql = f"SELECT {columns} FROM parts.{study}_timing_rows WHERE {same} AND run_id LIKE {quoted(run_id + '%')}"
         ended += [row for row in store.query(results, sql).to_pylist() if row["outcome"] != "ok"]
-    refused = {row["attention"]: row["error"] for row in ended if row["outcome"] == "refused"}
+    refused = {_refused_name(row): row["error"] for row in ended if row["outcome"] == "refused"}
     failures = [row for row in ended if row["outcome"] != "refused"]
     return ExecutionSummary(run_id, n_written, rows, failures, refused, write_report(results, None))
+
+
+def _refused_name(row: dict[str, Any]) -> str:
+    """A backend is refused alike wherever it attends; an experimental executor for itself."""
+    experimental = row["executor"] in EXPERIMENTAL
+    return f"{row['executor']} {row['attention']}" if experimental else str(row["attention"])
 
 
 def print_execution_summary(summary: ExecutionSummary) -> None:

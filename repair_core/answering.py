@@ -11,7 +11,7 @@ from transformers.cache_utils import Cache
 
 from cachemend.repair_core.architecture import caches_latents
 from cachemend.repair_core.batches import Batch, JoinedBatch, SharedBatch
-from cachemend.repair_core.caches import RepairedCache, Rows, clone_rows, plain_cache, read_rows
+from cachemend.repair_core.caches import Rows, clone_rows, plain_cache, read_rows, require_computed
 from cachemend.repair_core.deltas import Delta, apply_delta
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.memory import batch_bytes
@@ -79,8 +79,7 @@ def answer_batch(
     """
     _check(model, query_ids, continuations)
     for cache in caches:
-        if isinstance(cache, RepairedCache):
-            cache.ledger.require_computed("this answer")
+        require_computed(cache, "this answer")
     rows = [read_rows(cache) for cache in caches]
     if not rows:
         return []

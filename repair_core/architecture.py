@@ -74,6 +74,24 @@ def caches_latents(model: nn.Module) -> bool:
     return bool(getattr(text_config(model), "kv_lora_rank", None))
 
 
+class HeadWidths(NamedTuple):
+    """Numbers of a head's key (and query) and of its value, as attention reads them; the widest of all layers."""
+
+    key: int
+    value: int
+
+
+def head_widths(model: nn.Module) -> HeadWidths | None:
+    """The widths that the configuration states; None where it states none."""
+    config = text_config(model)
+    if caches_latents(model):
+        return HeadWidths(int(config.qk_nope_head_dim + config.qk_rope_head_dim), int(config.v_head_dim))
+    stated = [getattr(config, name, None) or 0 for name in ("head_dim", "global_head_dim")]
+    if not any(stated) and getattr(config, "num_attention_heads", None):
+        stated = [config.hidden_size // config.num_attention_heads]
+    return HeadWidths(max(stated), max(stated)) if any(stated) else None
+
+
 def rope_types(model: nn.Module) -> tuple[str, ...]:
     """The rotary scaling types in use, e.g. ``("default",)``; several where layer types differ."""
     parameters = getattr(text_config(model), "rope_parameters", None) or {}

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -14,6 +16,7 @@ from cachemend.repair_core.caches import fill, read_rows
 from cachemend.repair_core.errors import Refused
 from cachemend.repair_core.forward import attention_function, base_model, input_device, run
 from cachemend.repair_core.intervals import Positions
+from cachemend.repair_core.pinning import pinned_frequencies
 from cachemend.repair_core.planned_attention import register_attention
 
 ATTENTION_NAME = "cachemend_reading"
@@ -48,14 +51,14 @@ class _Plan:
         rows: int64 [rows] on the CPU.
         windows: every layer's window.
         see: gets each layer's reading.
-        deviations: per layer and tensor, the largest |fresh - cached| / |cached| of a chosen row.
+        deviations: by layer, the largest |fresh - cached| / |cached| of a chosen row's keys and values.
     """
 
     kind: str
     rows: torch.Tensor
     windows: tuple[Window | None, ...]
     see: Callable[[LayerReading], None]
-    deviations: list[float] = field(default_factory=list)
+    deviations: dict[int, float] = field(default_factory=dict)
 
     def attend(
         self,
@@ -88,20 +91,24 @@ class _ReadingLayer(DynamicLayer):
     """A full-length layer that is read as it is: what a forward would write is only compared with what stands there."""
 
     plan: _Plan
+    index: int
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        found = []
         for stored, fresh in ((self.keys, key_states), (self.values, value_states)):
             there = stored.index_select(2, self.plan.rows.to(stored.device)).double()
             apart, size = (fresh.double() - there).norm(dim=-1), there.norm(dim=-1)
-            self.plan.deviations.append(float((apart / size.clamp_min(torch.finfo(stored.dtype).tiny)).max()))
+            found.append((apart / size.clamp_min(torch.finfo(stored.dtype).tiny)).max())
+        # The tensors' own maximum: NaN stays NaN in it, which Python's would drop or keep by the order.
+        self.plan.deviations[self.index] = float(torch.stack(found).max())
         return self.keys, self.values
 
 
 def read_attention(
     model: nn.Module, cache: Cache, token_ids: torch.Tensor, rows: Positions, see: Callable[[LayerReading], None]
-) -> float:
+) -> npt.NDArray[np.float64]:
     """Forward the tokens at `rows` over a finished cache and hand every layer's attention to `see`.
 
     A row that was recomputed in `cache` reads there what it read when it was: rows before it that were recomputed in
@@ -114,7 +121,7 @@ def read_attention(
         rows: sorted, of those that were recomputed.
 
     Returns:
-        The largest |fresh - cached| / |cached| over layers, heads and rows, keys and values.
+        FP64 [layers], the largest |fresh - cached| / |cached| over heads and rows, keys and values; NaN where one is.
 
     Raises:
         Refused: attention with sinks or a soft cap.
@@ -124,12 +131,12 @@ def read_attention(
     where = torch.as_tensor(rows, dtype=torch.int64)
     plan = _Plan(kind=kind, rows=where, windows=layer_windows(model), see=see)
     reading = fill(DynamicCache(), layers, _ReadingLayer)
-    for layer in reading.layers:
-        layer.plan = plan
+    for index, layer in enumerate(reading.layers):
+        layer.plan, layer.index = plan, index
     device, base = input_device(model), base_model(model)
-    with attention_function(base, ATTENTION_NAME):
+    with attention_function(base, ATTENTION_NAME), pinned_frequencies(model, len(token_ids)):
         run(base, token_ids[where][None].to(device), reading, where[None].to(device), reading=plan)
-    return max(plan.deviations)
+    return np.array([plan.deviations[index] for index in range(len(layers))])
 
 
 register_attention(ATTENTION_NAME, "reading", _Plan.attend)

@@ -11,6 +11,7 @@ from cachemend.repair_core.architecture import layer_windows
 from cachemend.repair_core.caches import Rows, in_place_cache, set_length
 from cachemend.repair_core.deltas import Delta
 from cachemend.repair_core.forward import attention_function, run, takes
+from cachemend.repair_core.pinning import pinned_frequencies
 from cachemend.repair_core.shared_rows import ATTENTION_NAME, SharedRows, appended_cache
 
 
@@ -32,12 +33,14 @@ class Batch(ABC):
     def forward(self, ids: torch.Tensor, start: int, last_only: bool = False) -> torch.Tensor:
         """FP32 logits [size, n, vocabulary] of `ids` [size, n] at positions start.., or only of the last.
 
-        Whatever stood from `start` on is overwritten.
+        Whatever stood from `start` on is overwritten. Rotary frequencies are those of the contexts' length, which
+        their rows have.
         """
         positions = torch.arange(start, start + ids.shape[1], device=ids.device)[None]
         # A head over a whole query costs as much as several layers.
         last = last_only and takes(self.model, "logits_to_keep")
-        return self._run(ids, positions, start, {"logits_to_keep": 1} if last else {})
+        with pinned_frequencies(self.model, self.length):
+            return self._run(ids, positions, start, {"logits_to_keep": 1} if last else {})
 
     @abstractmethod
     def _run(self, ids: torch.Tensor, positions: torch.Tensor, start: int, options: dict[str, int]) -> torch.Tensor:

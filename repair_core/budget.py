@@ -1,11 +1,15 @@
 """Exact repair budgets (paper section 7.1, Eq. 3)."""
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.whole import whole
+
+# As `str` writes a float. Its exponents have three digits at most, and a longer one would take for ever.
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,11 @@ def parse_percent(percent: float | str) -> Fraction:
     """Parse a percentage as the decimal the user wrote: ``Fraction(0.1)`` is already off.
 
     Raises:
-        InputError: not a number, or outside 0..100.
+        InputError: not a number in ASCII digits, or outside 0..100.
     """
-    try:
-        value = Fraction(str(percent))
-    except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f"budget {percent!r} is not a number; give a percentage from 0 to 100") from error
+    if not _DECIMAL.fullmatch(str(percent)):
+        raise InputError(f"budget {percent!r} is not a number; give a percentage from 0 to 100")
+    value = Fraction(str(percent))
     if not 0 <= value <= 100:
         raise InputError(f"budget {percent}% is outside 0 to 100; give a percentage from 0 to 100")
     return value

@@ -7,6 +7,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from cachemend.repair_core.errors import InputError, Refused
+from cachemend.repair_core.intervals import Positions
 from cachemend.repair_core.ledger import Ledger, RowState
 
 
@@ -154,6 +155,17 @@ def ledger_of(cache: Cache, batch: int, length: int, unmarked: RowState) -> Ledg
     if not isinstance(cache, RepairedCache):
         return Ledger.uniform(batch, length, unmarked)
     return cache.ledger.appended(length)
+
+
+def require_computed(cache: Cache, what: str, but: Positions | None = None) -> None:
+    """Refuse a marked cache with rows that were never computed, except those at positions `but` [B].
+
+    Raises:
+        Refused: as `Ledger.require_computed`; `what` is what would read them.
+    """
+    if isinstance(cache, RepairedCache):
+        batch = cache.row_states.shape[0]
+        cache.ledger.require_computed(what, None if but is None else torch.tensor(but).expand(batch, -1))
 
 
 class InPlaceLayer(DynamicLayer):

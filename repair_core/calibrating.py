@@ -8,12 +8,13 @@ import torch
 from torch import nn
 from transformers.cache_utils import DynamicCache
 
-from cachemend.repair_core.architecture import text_config
+from cachemend.repair_core.architecture import check_capability, text_config
 from cachemend.repair_core.boundaries import containers
 from cachemend.repair_core.caches import Rows, clone_rows, plain_cache, read_rows
+from cachemend.repair_core.errors import Refused
 from cachemend.repair_core.executors.packed import PackedExecutor
 from cachemend.repair_core.executors.packed_attention import ROW_GROUP
-from cachemend.repair_core.forward import input_device, model_lock
+from cachemend.repair_core.forward import base_model, input_device, model_lock
 from cachemend.repair_core.machine import Machine, calibration_key, machine_file, read_machine, write_machine
 from cachemend.repair_core.prefilling import extend
 from cachemend.repair_core.relevance import embedding_relevance
@@ -25,7 +26,9 @@ from cachemend.repair_core.timing import synchronize
 from cachemend.repair_core.units import build_units
 
 ROWS = (1, 4, 16, 64, 256, 1024)
-HISTORY = 1024
+# Positions of the longest run; half of them are history.
+POSITIONS = 2048
+FEWEST_POSITIONS = 512
 # Seconds one timed run should take: as many layers run as fit, so that few rows meet weights no cache holds.
 RUN_SECONDS = 0.06
 REPEATS = 3
@@ -38,6 +41,7 @@ class _Bench(NamedTuple):
     model: nn.Module
     shapes: Shapes
     row: Rows
+    positions: int
 
     def ids(self, count: int) -> torch.Tensor:
         vocabulary = self.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
@@ -96,7 +100,7 @@ def machine_for(model: nn.Module) -> Machine:
     cannot be read, or holds another key, is measured again. Where it cannot be written, nothing is kept.
 
     Raises:
-        Refused: a model that repair or Shift does not support.
+        Refused: a model that repair does not support.
     """
     key = calibration_key(model)
     path = machine_file(key)
@@ -111,9 +115,10 @@ def calibrate(model: nn.Module) -> Machine:
     """Measure `model` on this machine: seconds for a small model, longer where a single layer is slow.
 
     Raises:
-        Refused: a model that repair or Shift does not support.
+        Refused: a model that repair does not support, or one with learned positions that knows too few.
     """
-    rotation = cache_rotations(model)[0].keys
+    check_capability(model)
+    rotation = _rotation(model)
     with model_lock(model), torch.no_grad():
         bench = _bench(model)
         (traversal,) = bench.seconds(bench.stock(1, 0, 0))
@@ -137,17 +142,38 @@ def calibrate(model: nn.Module) -> Machine:
         )
 
 
+def _rotation(model: nn.Module) -> Rotation:
+    """How shifted keys turn. Where rows cannot be moved a shift only copies: it is of edits in place."""
+    try:
+        return cache_rotations(model)[0].keys
+    except Refused:
+        return Rotation(None)
+
+
 def _bench(model: nn.Module) -> _Bench:
     cache = DynamicCache()
     extend(first_layers(model, 1), cache, torch.ones(1, 1, dtype=torch.long, device=input_device(model)), 0)
-    return _Bench(model, model_shapes(model), read_rows(cache)[0])
+    return _Bench(model, model_shapes(model), read_rows(cache)[0], _positions(model))
+
+
+def _positions(model: nn.Module) -> int:
+    """How many positions may be used: a learned table has no row beyond its last."""
+    tokens, config = model.get_input_embeddings(), text_config(model)  # type: ignore[operator]
+    if not any(isinstance(m, nn.Embedding) and m is not tokens for m in base_model(model).modules()):
+        return POSITIONS
+    known = min(POSITIONS, config.max_position_embeddings)
+    if known < FEWEST_POSITIONS:
+        raise Refused(
+            f"model type {config.model_type!r} knows {known} positions; a calibration takes {FEWEST_POSITIONS} or more"
+        )
+    return known
 
 
 def _raw_curve(bench: _Bench, traversal: float) -> dict[int, float]:
     """Seconds of a layer of average size by row count, attention among the rows included; never falling."""
     curve: dict[int, float] = {}
     (guess,) = bench.seconds(bench.stock(1, 0, 1))
-    for rows in ROWS:
+    for rows in (rows for rows in ROWS if rows <= bench.positions):
         growth = 4 if curve and rows > 16 else 2
         layers = bench.affordable(guess if not curve else growth * guess)
         (seconds,) = bench.seconds(bench.stock(rows, 0, layers))
@@ -159,11 +185,12 @@ def _raw_curve(bench: _Bench, traversal: float) -> dict[int, float]:
 def _stock_attention(bench: _Bench, raw: dict[int, float], floor: float) -> tuple[float, float]:
     """Seconds per attention FLOP and per byte of history of the model's own attention, from two row counts."""
     shapes, equations, targets = bench.shapes, [], []
-    for rows in (16, 256):
+    history = bench.positions // 2
+    for rows in (16, max(rows for rows in ROWS if rows <= bench.positions // 8)):
         layers = bench.affordable(2 * raw[rows])
-        alone, after = bench.seconds(bench.stock(rows, 0, layers), bench.stock(rows, HISTORY, layers))
-        pairs = shapes.stock_pairs(rows, HISTORY, layers) - shapes.stock_pairs(rows, 0, layers)
-        taken = (rows + HISTORY) * bench.row_bytes * layers
+        alone, after = bench.seconds(bench.stock(rows, 0, layers), bench.stock(rows, history, layers))
+        pairs = shapes.stock_pairs(rows, history, layers) - shapes.stock_pairs(rows, 0, layers)
+        taken = (rows + history) * bench.row_bytes * layers
         equations.append([pairs * shapes.pair_flops, taken])
         targets.append(max(0.0, after - alone))
     return _split(equations, targets, floor, 1e-12)
@@ -181,7 +208,7 @@ def _packed_attention(bench: _Bench, curve: dict[int, float], traversal: float, 
     """Seconds per attention FLOP, and per layer and row group, of a packed refresh, from two context lengths."""
     rows, shapes, equations, targets = 64, bench.shapes, [], []
     layers = bench.affordable(2 * curve[rows])
-    lengths = (256, 2 * HISTORY)
+    lengths = (bench.positions // 8, bench.positions)
     # A packed refresh ends at the keys and values of its last layer, so one more than is paid for takes part.
     traversed = min(layers + 1, shapes.layers)
     times = bench.seconds(*(bench.packed(rows, length, traversed) for length in lengths))
@@ -204,9 +231,9 @@ def _split(equations: list[list[float]], targets: list[float], floor: float, oth
 
 def _copying(bench: _Bench, rotation: Rotation) -> tuple[float, float]:
     """Bytes/s of copying K/V rows, and of shifting them."""
-    layers = max(1, min(bench.shapes.layers, int(COPIED_BYTES / (HISTORY * bench.row_bytes))))
-    rows = bench.history(HISTORY, layers)
-    size = layers * HISTORY * bench.row_bytes
+    layers = max(1, min(bench.shapes.layers, int(COPIED_BYTES / (POSITIONS * bench.row_bytes))))
+    rows = bench.history(POSITIONS, layers)
+    size = layers * POSITIONS * bench.row_bytes
 
     def move() -> None:
         for keys, values in rows:

@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 from transformers.cache_utils import Cache
 
-from cachemend.repair_core.caches import RepairedCache, Rows
+from cachemend.repair_core.caches import RepairedCache, Rows, require_computed
 from cachemend.repair_core.edits import Edit, require_edit
 from cachemend.repair_core.intervals import Positions
 from cachemend.repair_core.models import LoadedModel
@@ -102,9 +102,14 @@ class StaleContext:
 
     @cached_property
     def computed(self) -> RepairedCache:
-        """The shifted cache with the rows of inserted tokens computed; without insertions, the shifted cache."""
+        """The shifted cache with the rows of inserted tokens computed; without insertions, the shifted cache.
+
+        Raises:
+            Refused: rows that an earlier edit inserted were never computed.
+        """
         shifted, inserted = self.shifted, self.deletion.inserted_positions
         if not len(inserted):
+            require_computed(shifted, "this signal")
             return shifted
         ids = self.deletion.edited_ids
         return self._timed("insertions", lambda: refresh(self.model, shifted, ids, inserted))
@@ -159,8 +164,6 @@ class StaleContext:
         if not is_in_place(self.deletion):
             return self.computed
         read_original(self.dirty, self.deletion)
-        if isinstance(self.dirty, RepairedCache):
-            self.dirty.ledger.require_computed("this signal")
         return self.dirty
 
     @cached_property

@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 from torch import nn
 
-from cachemend.repair_core.architecture import check_shift
 from cachemend.repair_core.budget import Tokens, repair_budget
 from cachemend.repair_core.calibrating import machine_for
-from cachemend.repair_core.context import RepairContext
-from cachemend.repair_core.edits import Edit
+from cachemend.repair_core.context import StaleContext
+from cachemend.repair_core.edits import Edit, require_edit
 from cachemend.repair_core.errors import InputError, nearest
 from cachemend.repair_core.executors import REPAIRING
 from cachemend.repair_core.executors.packed_attention import ROW_GROUP
 from cachemend.repair_core.machine import Machine
 from cachemend.repair_core.shapes import Shapes, model_shapes
+from cachemend.repair_core.shifting import edit_rotations, retained_segments
 
 REPAIR, REPLAY, RE_PREFILL = "repair", "replay", "re-prefill"
 _EXECUTORS = (*REPAIRING, "auto")
@@ -66,7 +66,7 @@ class Estimate:
 
 def estimate(
     model: nn.Module,
-    edit: Edit | RepairContext,
+    edit: Edit | StaleContext,
     budget: float | str | Tokens = 5,
     *,
     executor: str = "packed",
@@ -76,11 +76,11 @@ def estimate(
     """Predict seconds and peak extra bytes of repair, Replay and Re-prefill on this machine, and advise the fastest.
 
     The first call for a kind of model calibrates the machine, which takes seconds; its result is kept in the user's
-    cache folder. Later calls run no layer.
+    cache folder. Later calls for the same model run no layer.
 
     Args:
         model: a Hugging Face causal language model.
-        edit: a `Deletion` or `Edits`, or a context that holds one.
+        edit: a `Deletion`, a `Replacement` or `Edits`, or a context that holds one.
         budget: percent of the retained suffix to recompute, or ``Tokens(n)``.
         executor: "packed", "interval", "direct", "one-shot" or "auto".
         n_intervals: of the rows to recompute. It is not known before allocation; the packed and the one-shot
@@ -88,14 +88,15 @@ def estimate(
         in_place: refresh the shifted cache itself, as `repair` does, instead of a copy.
 
     Raises:
-        InputError: bad budget, executor or number of intervals, or a sequential executor without that number.
-        Refused: a model that repair does not support.
+        InputError: no edit, bad budget, executor or number of intervals, or a sequential executor without that number.
+        Refused: a model that repair does not support, or whose rows cannot be moved as this edit would.
     """
-    change = edit.deletion if isinstance(edit, RepairContext) else edit
+    change = edit.deletion if isinstance(edit, StaleContext) else edit
+    require_edit("edit", change)
     rows = repair_budget(change.suffix_length, budget)
     lengths = Lengths(change.prefix_length, change.suffix_length, rows, len(change.inserted_positions))
     intervals = _check_executor(executor, n_intervals, lengths.recomputed)
-    check_shift(model)
+    edit_rotations(model, change, retained_segments(change))
     return predict(model_shapes(model), machine_for(model), lengths, executor, intervals, in_place)
 
 

@@ -18,13 +18,29 @@ class Interval(NamedTuple):
     stop: int
 
 
+def whole_positions(positions: npt.ArrayLike) -> Positions:
+    """Return `positions` of any shape as int64.
+
+    Raises:
+        InputError: they are no whole numbers, or rows of unequal lengths.
+    """
+    try:
+        array = np.asarray(positions)
+    except ValueError as error:
+        raise InputError(f"positions must be whole numbers in rows of equal lengths: {error}") from error
+    if array.size and array.dtype.kind not in "iu":
+        first = int(np.argmax(array % 1 != 0)) if array.dtype.kind == "f" else 0
+        raise InputError(f"positions hold {array.ravel().tolist()[first]!r}; give the whole numbers of tokens")
+    return array.astype(np.int64)
+
+
 def check_positions(positions: Sequence[int] | npt.NDArray[np.integer], length: int) -> Positions:
     """Return `positions` as a sorted int64 array.
 
     Raises:
-        InputError: not sorted, not unique, or outside 0..length-1.
+        InputError: not whole numbers, not sorted, not unique, or outside 0..length-1.
     """
-    array = np.asarray(positions, dtype=np.int64).reshape(-1)
+    array = whole_positions(positions).reshape(-1)
     if array.size:
         if (np.diff(array) <= 0).any():
             raise InputError("positions must be sorted and unique")

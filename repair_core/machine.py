@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from cachemend.repair_core.architecture import rope_types
 from cachemend.repair_core.embedded import cache_folder
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.forward import input_device
@@ -95,6 +96,7 @@ def calibration_key(model: nn.Module) -> dict[str, Any]:
         "torch": torch.__version__,
         "attention": shapes.attention,
         "model": type(model).__name__,
+        "positions": list(rope_types(model)),
         "layers": hashlib.sha256(json.dumps(weights).encode()).hexdigest()[:16],
     }
 

@@ -18,22 +18,17 @@ def pinned_frequencies(model: nn.Module, length: int) -> Iterator[None]:
 
     A model with dynamic NTK or longrope chooses its frequencies by the largest position of one forward, and keeps
     some of them for the next; rows recomputed in the middle of a long context would be rotated like those of a
-    short one. The model's lock is held meanwhile.
+    short one. The model's lock is held meanwhile, and its frequencies are afterwards what they were before.
     """
     rotaries = _length_dependent(model)
     if not rotaries:
         yield
         return
-    with model_lock(model):
-        before = [module.rope_type for module in rotaries]
-        try:
-            for module in rotaries:
-                _choose(module, length)
-                module.rope_type = _frozen(module.rope_type)
-            yield
-        finally:
-            for module, kind in zip(rotaries, before, strict=True):
-                module.rope_type = kind
+    with model_lock(model), _restored(rotaries):
+        for module in rotaries:
+            _choose(module, length)
+            module.rope_type = _frozen(module.rope_type)
+        yield
 
 
 def check_same_frequencies(model: nn.Module, before: int, after: int) -> None:
@@ -43,7 +38,7 @@ def check_same_frequencies(model: nn.Module, before: int, after: int) -> None:
         Refused: names the rotary setting.
     """
     rotaries = _length_dependent(model)
-    with model_lock(model):
+    with model_lock(model), _restored(rotaries):
         for module in rotaries:
             old, new = _choose(module, before), _choose(module, after)
             if any(not torch.equal(a, b) for a, b in zip(old, new, strict=True)):
@@ -58,6 +53,26 @@ def _length_dependent(model: nn.Module) -> list[Any]:
     if not any(kind in LENGTH_DEPENDENT_ROPE for kind in rope_types(model)):
         return []
     return [module for module in base_model(model).modules() if hasattr(module, "rope_type")]
+
+
+@contextmanager
+def _restored(rotaries: list[Any]) -> Iterator[None]:
+    """Leave rotary embeddings as they were: their settings, and their buffers at the same addresses."""
+    before = [
+        (
+            {name: value for name, value in vars(module).items() if not name.startswith("_")},
+            [(name, buffer, buffer.clone()) for name, buffer in module.named_buffers(recurse=False)],
+        )
+        for module in rotaries
+    ]
+    try:
+        yield
+    finally:
+        for module, (settings, buffers) in zip(rotaries, before, strict=True):
+            for name, value in settings.items():
+                setattr(module, name, value)
+            for name, buffer, numbers in buffers:
+                setattr(module, name, buffer.copy_(numbers))
 
 
 def _choose(module: Any, length: int) -> list[torch.Tensor]:

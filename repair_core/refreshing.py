@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache
 
-from cachemend.repair_core.architecture import check_capability, text_config
+from cachemend.repair_core.architecture import check_capability, head_widths, text_config
 from cachemend.repair_core.caches import (
     RepairedCache,
     Rows,
@@ -20,7 +20,7 @@ from cachemend.repair_core.caches import (
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.executors import get_executor
 from cachemend.repair_core.executors.backends import ATTENTIONS, check_attention_name, require_attention
-from cachemend.repair_core.intervals import Positions, check_positions, maximal_intervals
+from cachemend.repair_core.intervals import Positions, check_positions, maximal_intervals, whole_positions
 from cachemend.repair_core.ledger import RowState
 from cachemend.repair_core.pinning import pinned_frequencies
 from cachemend.repair_core.prefilling import TokenIds, as_batch
@@ -45,8 +45,8 @@ def refresh(
         cache: the shifted cache, N rows per layer; not modified unless `in_place`.
         token_ids: the edited context, [N] or [batch, N].
         positions: sorted unique positions in the edited context: [B] for all sequences, or [batch, B].
-        executor: "packed", "interval", "direct", "one-shot" or "auto" (direct for one interval, else packed); the
-            control "bottom-right" is no repair.
+        executor: "packed", "interval", "direct", "one-shot" or "auto" (direct for one interval with the default
+            attention, else packed); the control "bottom-right" is no repair.
         attention: backend of the packed executor: "sdpa", "flex" (FlexAttention), "triton" (indexed kernels), or with
             them "triton-split" (keys split among programs) or "triton-fused" (one write of keys and values). It is
             not replaced by another.
@@ -57,8 +57,8 @@ def refresh(
         "bottom-right"), all others keep their bits and marks.
 
     Raises:
-        InputError: positions unsorted or outside the context, token ids outside the vocabulary, lengths that disagree,
-            an unknown executor or attention backend, a backend that cannot run here.
+        InputError: positions that are no whole numbers, unsorted or outside the context, token ids outside the
+            vocabulary, lengths that disagree, an unknown executor or attention backend, a backend that cannot run here.
         Refused: a model or attention implementation that cannot be refreshed, or rows of inserted tokens that were
             never computed and are not among the positions.
     """
@@ -77,7 +77,7 @@ def refresh(
     ledger.require_computed("this refresh", but=where)
     n_intervals = max(len(maximal_intervals(row)) for row in where.numpy()) if where.numel() else 0
     chosen = get_executor(executor, n_intervals, attention)
-    require_attention(attention, rows[0].keys.device, rows[0].keys.dtype)
+    require_attention(attention, rows[0].keys.device, rows[0].keys.dtype, head_widths(model))
     if where.numel():
         prove_refresh(model)
         with torch.no_grad(), pinned_frequencies(model, length):
@@ -97,7 +97,7 @@ def refresh(
 def _as_batch_positions(
     positions: Sequence[int] | Positions | Sequence[Sequence[int]], batch: int, length: int
 ) -> torch.Tensor:
-    array = np.asarray(positions, dtype=np.int64)
+    array = whole_positions(positions)
     if array.ndim <= 1:
         array = np.broadcast_to(array.reshape(1, -1), (batch, array.size))
     if array.ndim != 2 or array.shape[0] != batch:

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 from transformers.cache_utils import Cache
 
 from cachemend.repair_core.allocators import allocate, get_allocator
-from cachemend.repair_core.architecture import check_capability
-from cachemend.repair_core.budget import Tokens
-from cachemend.repair_core.caches import RepairedCache, Rows, marked_cache, plain_cache, read_rows
+from cachemend.repair_core.architecture import check_capability, head_widths
+from cachemend.repair_core.budget import Tokens, repair_budget
+from cachemend.repair_core.caches import RepairedCache, Rows, ledger_of, marked_cache, read_rows
 from cachemend.repair_core.context import RepairContext, StaleContext
 from cachemend.repair_core.decision_rules import RE_PREFILL
 from cachemend.repair_core.decision_table import DecisionTable
@@ -22,7 +23,13 @@ from cachemend.repair_core.executors import require_repairing
 from cachemend.repair_core.executors.backends import attention_or_default
 from cachemend.repair_core.intervals import Interval, Positions, maximal_intervals
 from cachemend.repair_core.ledger import Ledger, RowState
-from cachemend.repair_core.planning import allocation_name, plan_by_allocator, plan_by_policy, signal_seconds
+from cachemend.repair_core.planning import (
+    allocation_name,
+    plan_by_allocator,
+    plan_by_policy,
+    require_repairable,
+    signal_seconds,
+)
 from cachemend.repair_core.prefilling import as_batch, prefill
 from cachemend.repair_core.refreshing import refresh
 from cachemend.repair_core.shifting import read_original, shift
@@ -90,7 +97,7 @@ def repair(
         staleness_limit: the most edits that any row may have missed after the repair; where it would be more, the
             edited context is prefilled instead. In effect how many edits a cache may live through between two
             prefills, see `StalenessLimit`. None: any number.
-        executor: how to recompute: "packed", "interval", "direct", "one-shot" or "auto".
+        executor: how to recompute: "packed", "interval", "direct", "one-shot" or "auto", see `refresh`.
         attention: backend of the packed executor, see `refresh`. Where it cannot run here "sdpa" does, with an
             `AttentionFallback` warning, and `Repair.attention` says so.
         overlap: compute units on a worker thread while the device computes relevance, where the allocator needs both.
@@ -102,7 +109,8 @@ def repair(
             executor that repairs nothing, token ids outside the vocabulary, a decision table that cannot be used, an
             edit of several places or more positions than are downstream of it for a policy, a cache of another length
             or of several sequences.
-        Refused: a model or cache that cannot be repaired, named.
+        Refused: a model or cache that cannot be repaired, named; rows that an earlier edit inserted and that were never
+            computed, unless all retained rows are to be recomputed.
     """
     require_edit("edit", edit)
     require_text("query", query, "the next query")
@@ -120,7 +128,8 @@ def repair(
     elif allocator is not None:
         raise InputError(f"allocator {allocator!r} is given together with a policy; give one of them")
     else:
-        plan = plan_by_policy(StaleContext(model, tokenizer, edit, query, dirty=cache, case_id=case_id), policy, budget)
+        context = StaleContext(model, tokenizer, edit, query, dirty=cache, case_id=case_id)
+        plan = plan_by_policy(context, policy, budget, cache)
     if plan.positions is None:
         return _re_prefilled(model, edit, plan.timings, plan.decision, attention)
     shifted = plan.context.shifted
@@ -172,6 +181,7 @@ def repair_batch(
     Raises:
         InputError: no edits, unequal lengths, not as many queries as edits, or a cache of another number of sequences;
             see also `repair`.
+        Refused: as `repair`; one sequence with such rows is enough.
     """
     require_equal_lengths(edits)
     if isinstance(queries, str) or not isinstance(queries, Sequence):
@@ -187,6 +197,7 @@ def repair_batch(
     _require_known_ids(model, edits)
     if cache is not None:
         _require_batch(cache, edits[0], len(edits))
+    require_repairable(cache, edits[0], repair_budget(edits[0].suffix_length, budget))
     timings: dict[str, float] = {}
     with timed(timings, "prefill", model):
         dirty = cache if cache is not None else prefill(model, [e.original_ids for e in edits])
@@ -224,7 +235,7 @@ def _require_batch(cache: Cache, edit: Edit, count: int) -> None:
 
 def _runnable(model: nn.Module, attention: str) -> str:
     table = model.get_input_embeddings().weight  # type: ignore[operator]
-    return attention_or_default(attention, table.device, table.dtype)
+    return attention_or_default(attention, table.device, table.dtype, head_widths(model))
 
 
 def _require_known_ids(model: nn.Module, edits: Sequence[Edit]) -> None:
@@ -235,5 +246,8 @@ def _require_known_ids(model: nn.Module, edits: Sequence[Edit]) -> None:
 
 
 def _sequence(cache: Cache, index: int) -> Cache:
-    """One sequence of a batch, aliased: what its own allocator looks at."""
-    return plain_cache([Rows(k[index : index + 1], v[index : index + 1]) for k, v in read_rows(cache)])
+    """One sequence of a batch with its marks, aliased: what its own allocator looks at."""
+    rows = read_rows(cache)
+    batch, _, length, _ = rows[0].keys.shape
+    ledger = ledger_of(cache, batch, length, unmarked=RowState.VALID).take(torch.tensor([index]))
+    return marked_cache([Rows(k[index : index + 1], v[index : index + 1]) for k, v in rows], ledger)

@@ -9,7 +9,7 @@ from cachemend.repair_core.caches import RepairedCache, Rows, ledger_of, marked_
 from cachemend.repair_core.edits import Edit, require_equal_lengths
 from cachemend.repair_core.errors import InputError
 from cachemend.repair_core.ledger import RowState
-from cachemend.repair_core.pinning import check_same_frequencies
+from cachemend.repair_core.pinning import check_same_frequencies, pinned_frequencies
 from cachemend.repair_core.prefilling import as_batch, extend
 from cachemend.repair_core.shifting import read_original
 
@@ -42,5 +42,6 @@ def replay(model: nn.Module, cache: Cache, edit: Edit | Sequence[Edit]) -> Repai
     fresh = plain_cache(kept) if prefix else DynamicCache()
     if prefix < length:
         ids = as_batch(model, [e.edited_ids[prefix:] for e in edits], rows[0].keys.device)
-        extend(model, fresh, ids, prefix)
+        with pinned_frequencies(model, length):
+            extend(model, fresh, ids, prefix)
     return marked_cache(read_rows(fresh), known.appended(length))

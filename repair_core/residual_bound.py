@@ -38,11 +38,14 @@ class ResidualBound(NamedTuple):
 
     @property
     def violated(self) -> npt.NDArray[np.bool_]:
-        """Where the error exceeds a bound, or the tighter bound the other, by more than rounding."""
+        """Where the error exceeds a bound, or the tighter bound the other, by more than rounding; NaN is no bound."""
         slack = ABSOLUTE_SLACK * self.largest_value
-        tighter = self.error > self.measured * (1 + RELATIVE_SLACK) + slack
-        looser = self.measured > self.bound * (1 + RELATIVE_SLACK) + slack
-        return tighter | looser | (self.error > self.bound * (1 + RELATIVE_SLACK) + slack)
+
+        def within(smaller: Values, larger: Values) -> npt.NDArray[np.bool_]:
+            return np.less_equal(smaller, larger * (1 + RELATIVE_SLACK) + slack)
+
+        holds = within(self.error, self.measured) & within(self.measured, self.bound) & within(self.error, self.bound)
+        return ~holds
 
 
 class ResidualProbe(NamedTuple):
@@ -50,12 +53,12 @@ class ResidualProbe(NamedTuple):
 
     Attributes:
         found: [layers, heads, rows].
-        reproduced: how far the probed rows' fresh keys and values are from those in the two caches, the largest
-            |fresh - cached| / |cached|. Large means that the probe does not see what the refresh saw.
+        reproduced: [layers], how far the probed rows' fresh keys and values are from those in the two caches, the
+            largest |fresh - cached| / |cached|. Large, or NaN, means that the probe does not see what the refresh saw.
     """
 
     found: ResidualBound
-    reproduced: float
+    reproduced: Values
 
 
 def residual_bound(repaired: LayerReading, replayed: LayerReading) -> ResidualBound:
@@ -121,6 +124,6 @@ def probe_residual(
         layers[reading.layer] = residual_bound(reading, under_replay.pop(reading.layer))
 
     reproduced = read_attention(model, replayed, token_ids, rows, keep)
-    reproduced = max(reproduced, read_attention(model, repaired, token_ids, rows, compare))
+    reproduced = np.maximum(reproduced, read_attention(model, repaired, token_ids, rows, compare))
     found = ResidualBound(*(np.stack(part) for part in zip(*(layers[i] for i in sorted(layers)), strict=True)))
     return ResidualProbe(found, reproduced)

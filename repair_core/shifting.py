@@ -39,7 +39,7 @@ def shift(model: nn.Module, cache: Cache, edit: Edit) -> RepairedCache:
         InputError: the cache's length is not that of the original context.
     """
     rows, segments = read_original(cache, edit), retained_segments(edit)
-    plan = _rotations(model, edit, segments)
+    plan = edit_rotations(model, edit, segments)
     if len(rows) != len(plan):
         raise InputError(f"the cache has {len(rows)} layers; the model has {len(plan)}")
     shifted = [
@@ -68,7 +68,12 @@ def retained_segments(edit: Edit) -> tuple[Segment, ...]:
     return tuple(Segment(int(a[0]), int(a[-1]) + 1, int(b[0] - a[0])) for a, b in runs)
 
 
-def _rotations(model: nn.Module, edit: Edit, segments: Sequence[Segment]) -> tuple[LayerRotations, ...]:
+def edit_rotations(model: nn.Module, edit: Edit, segments: Sequence[Segment]) -> tuple[LayerRotations, ...]:
+    """How every layer's rows turn when the segments move; not at all where none has an offset.
+
+    Raises:
+        Refused: rows have to move and the model's positions cannot be moved, or a model that repair does not support.
+    """
     if any(segment.offset for segment in segments):
         return cache_rotations(model)
     check_capability(model)

@@ -24,9 +24,18 @@ _SAMPLE: tuple[Column, ...] = (
 )
 _FLOOR: tuple[Column, ...] = (
     may("floor_flops_seconds", Kind.DOUBLE, "FLOPs of the work over the peak calibrated in the run; NULL if unknown"),
-    may("floor_bytes_seconds", Kind.DOUBLE, "bytes of the work over the bandwidth calibrated in the run"),
+    may(
+        "floor_bytes_seconds",
+        Kind.DOUBLE,
+        "bytes of the work, without any copy of the cache, over the bandwidth calibrated in the run",
+    ),
     may("peak_flops", Kind.DOUBLE, "FLOP/s of a large matrix product in this precision"),
     may("bandwidth", Kind.DOUBLE, "bytes/s of a large copy, read and written"),
+)
+_COPY = may(
+    "floor_copy_seconds",
+    Kind.DOUBLE,
+    "bytes of the rows copied beside the work, read and written, over the bandwidth",
 )
 _ENDED: tuple[Column, ...] = (
     may(
@@ -51,7 +60,12 @@ REFRESH_TIMING_ROWS: tuple[Column, ...] = (
     *_COUNTS,
     *_SAMPLE,
     *_FLOOR,
-    may("relative_l2", Kind.DOUBLE, "difference of the fresh rows to the interval-wise executor's, relative L2"),
+    _COPY,
+    may(
+        "relative_l2",
+        Kind.DOUBLE,
+        "fresh rows against the interval-wise executor's, relative L2; NULL where it is NaN",
+    ),
     may("input_unchanged", Kind.BOOL, "the input cache is bit-identical after all refreshes"),
     may("unselected_bit_identical", Kind.BOOL, "all other rows are bit-identical to Shift"),
     *_ENDED,
@@ -87,5 +101,6 @@ RECOVERY_TIMING_ROWS: tuple[Column, ...] = (
     may("seconds_mean", Kind.DOUBLE, "mean seconds of the timed runs, whole recovery"),
     may("refresh_mean", Kind.DOUBLE, "mean seconds of the refresh alone; of a reference, its operator; NULL for shift"),
     *_FLOOR,
+    _COPY,
     *_ENDED,
 )

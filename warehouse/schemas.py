@@ -61,7 +61,7 @@ from cachemend.warehouse.routing_analysis_columns import (
 )
 from cachemend.warehouse.routing_columns import ROUTE_EXPOSURES, ROUTE_RECORDS
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 class RowError(ValueError):

@@ -26,20 +26,20 @@ REPAIRING = tuple(name for name, executor in EXECUTORS.items() if executor.repai
 
 
 def get_executor(name: str, n_intervals: int, attention: str = DEFAULT) -> Executor:
-    """Return the executor called `name`; "auto" is direct for one interval and packed for more.
+    """Return the executor called `name`; "auto" is direct for one interval, packed for more or with a named backend.
 
     Args:
         name: of the executor.
         n_intervals: how many intervals it is to recompute.
-        attention: backend of the packed executor; the others use the model's own attention.
+        attention: backend of the packed executor; the others use the model's own attention. "auto" therefore takes
+            the packed one wherever this is not the default.
 
     Raises:
         InputError: unknown name, or a backend for an executor that has none.
     """
     check_attention_name(attention)
-    ignored = attention == DEFAULT or name == "auto"
     if name == "auto":
-        name = "direct" if n_intervals <= 1 else "packed"
+        name = "direct" if n_intervals <= 1 and attention == DEFAULT else "packed"
     if name in EXPERIMENTAL:
         return EXPERIMENTAL[name](attention)
     if name not in EXECUTORS:
@@ -47,7 +47,7 @@ def get_executor(name: str, n_intervals: int, attention: str = DEFAULT) -> Execu
     kind = EXECUTORS[name]
     if issubclass(kind, PackedExecutor):
         return kind(attention)
-    if not ignored:
+    if attention != DEFAULT:
         raise InputError(f"attention backend {attention!r} is one of the packed executor; executor {name!r} has none")
     return kind()
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from cachemend.repair_core.architecture import Window
+from cachemend.repair_core.architecture import HeadWidths, Window
 from cachemend.repair_core.errors import InputError, nearest
 from cachemend.repair_core.executors.packed_attention import PackedPlan
 from cachemend.repair_core.executors.plan import AttentionPlan
@@ -43,21 +43,27 @@ def check_attention_name(name: str) -> None:
         raise InputError(f"attention backend {name!r} is unknown; {nearest(name, ATTENTIONS)}")
 
 
-def availability(name: str, device: torch.device, dtype: torch.dtype) -> Availability:
+def availability(name: str, device: torch.device, dtype: torch.dtype, widths: HeadWidths | None = None) -> Availability:
     """Whether backend `name` can attend over keys of `dtype` on `device`.
+
+    Args:
+        name: of the backend.
+        device: of the cache.
+        dtype: of the cache.
+        widths: of the heads; None where they are not known, and then not looked at.
 
     Raises:
         InputError: unknown name.
     """
     check_attention_name(name)
     if name.startswith("triton"):
-        return _triton(device, dtype)
+        return _triton(device, dtype, widths)
     if name == "flex" and device.type != "cuda":
         return Availability(True, f"runs on {device.type}, uncompiled: a check, not fast")
     return Availability(True, f"runs on {device.type}")
 
 
-def _triton(device: torch.device, dtype: torch.dtype) -> Availability:
+def _triton(device: torch.device, dtype: torch.dtype, widths: HeadWidths | None) -> Availability:
     if find_spec("triton") is None:
         return Availability(False, "the package triton is not installed (it exists for Linux)")
     if dtype not in TRITON_DTYPES:
@@ -72,23 +78,38 @@ def _triton(device: torch.device, dtype: torch.dtype) -> Availability:
     capability = torch.cuda.get_device_capability(device)
     if capability < TRITON_CAPABILITY:
         return Availability(False, f"needs compute capability 8.0; this device has {'.'.join(map(str, capability))}")
-    return Availability(True, f"runs on {device.type}")
+    lacking = _too_wide(widths, device, dtype) if widths is not None else None
+    return Availability(lacking is None, lacking or f"runs on {device.type}")
 
 
-def require_attention(name: str, device: torch.device, dtype: torch.dtype) -> None:
-    """Raise InputError where backend `name` cannot run; the line says why."""
-    found = availability(name, device, dtype)
+def _too_wide(widths: HeadWidths, device: torch.device, dtype: torch.dtype) -> str | None:
+    """What keeps a CUDA device from holding the tiles of heads this wide; None where nothing does."""
+    from cachemend.repair_core.executors.triton_attention import shared_bytes
+
+    properties = torch.cuda.get_device_properties(device)
+    # Not every vendor's devices tell a larger size for those that ask for it.
+    most = getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block)
+    needed = shared_bytes(widths, dtype)
+    if needed <= most:
+        return None
+    kind = str(dtype).removeprefix("torch.")
+    return f"heads of {max(widths)} in {kind} need {needed:,} B of shared memory; this device has {most:,} B"
+
+
+def require_attention(name: str, device: torch.device, dtype: torch.dtype, widths: HeadWidths | None = None) -> None:
+    """Raise InputError where backend `name` cannot run, see `availability`; the line says why."""
+    found = availability(name, device, dtype, widths)
     if not found.runs:
         raise InputError(f"attention backend {name!r} cannot run here: {found.detail}; {DEFAULT!r} runs everywhere")
 
 
-def attention_or_default(name: str, device: torch.device, dtype: torch.dtype) -> str:
-    """`name` where it can run; otherwise the default, with an `AttentionFallback` warning that says why.
+def attention_or_default(name: str, device: torch.device, dtype: torch.dtype, widths: HeadWidths | None = None) -> str:
+    """`name` where it can run, see `availability`; else the default, with an `AttentionFallback` warning that says why.
 
     Raises:
         InputError: unknown name.
     """
-    found = availability(name, device, dtype)
+    found = availability(name, device, dtype, widths)
     if found.runs:
         return name
     told = f"attention backend {name!r} cannot run here ({found.detail}); {DEFAULT!r} is used instead"

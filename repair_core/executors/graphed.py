@@ -1,13 +1,14 @@
 """Packed refresh replayed from a CUDA graph: one launch instead of one per operation. Experimental.
 
-It needs a CUDA device and has not run on one; it is never chosen unless named.
+It needs a CUDA device and has not run on one; it is never chosen unless named. Refreshes of one model may come from
+several threads and streams: they follow each other. A capture is made in CUDA's global mode: while it lasts (the first
+refresh of a bucket, and the first after the weights have moved) no other thread may allocate or synchronise on the
+device, whatever model it runs. A model must not be freed before its last refresh is done on the device.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -15,7 +16,8 @@ from torch import nn
 from cachemend.repair_core.architecture import LENGTH_DEPENDENT_ROPE, rope_types
 from cachemend.repair_core.caches import Rows, clone_rows
 from cachemend.repair_core.errors import Refused
-from cachemend.repair_core.executors.fused_projections import fused_projections
+from cachemend.repair_core.executors.captures import Captures, tensors_of
+from cachemend.repair_core.executors.fused_projections import Joined, fused_projections
 from cachemend.repair_core.executors.packed import PackedExecutor
 from cachemend.repair_core.executors.static_refresh import Bucket, StaticRefresh
 from cachemend.repair_core.forward import model_lock
@@ -26,7 +28,7 @@ WARM_UPS = 3
 # Captured refreshes of a model that are kept; each holds a cache of its bucket.
 KEPT = 4
 
-_captured: "WeakKeyDictionary[nn.Module, OrderedDict[tuple[object, ...], _Captured]]" = WeakKeyDictionary()
+_captures: "Captures[_Captured]" = Captures(KEPT)
 
 
 class GraphExecutor(PackedExecutor):
@@ -47,10 +49,9 @@ class GraphExecutor(PackedExecutor):
         out = list(rows) if in_place else clone_rows(rows)
         with model_lock(model):
             bucket = Bucket.of(positions.shape[1], ids.shape[1])
-            captured = self._captured(model, rows, bucket)
-            captured.static.load(rows, ids, positions)
-            captured.graph.replay()
-            captured.static.store(out, positions)
+            key = (self.name, self.attention, bucket, rows[0].keys.dtype, rows[0].keys.device)
+            captured = _captures.get(model, key, lambda: self._capture(model, rows, bucket))
+            captured.refresh(rows, ids, positions, out)
         return out
 
     def _check(self, model: nn.Module, rows: Sequence[Rows]) -> None:
@@ -67,17 +68,12 @@ class GraphExecutor(PackedExecutor):
         if changing:
             raise Refused(f"executor {self.name!r}: rope_type {changing[0]!r} changes with the context's length")
 
-    def _captured(self, model: nn.Module, rows: Sequence[Rows], bucket: Bucket) -> "_Captured":
-        kept = _captured.setdefault(model, OrderedDict())
-        key = (self.name, self.attention, bucket, rows[0].keys.dtype, rows[0].keys.device)
-        if key not in kept:
-            static = StaticRefresh(model, rows, bucket, self.attention)
-            with fused_projections(model) if self.fuses else nullcontext():
-                kept[key] = _Captured(static)
-            if len(kept) > KEPT:
-                kept.popitem(last=False)
-        kept.move_to_end(key)
-        return kept[key]
+    def _capture(self, model: nn.Module, rows: Sequence[Rows], bucket: Bucket) -> "_Captured":
+        static = StaticRefresh(model, rows, bucket, self.attention)
+        # Joining moves the weights, which another stream may still read.
+        torch.cuda.synchronize(rows[0].keys.device)
+        with fused_projections(model) if self.fuses else nullcontext(()) as joined:
+            return _Captured(model, static, joined)
 
 
 class FusedGraphExecutor(GraphExecutor):
@@ -88,24 +84,39 @@ class FusedGraphExecutor(GraphExecutor):
 
 
 class _Captured:
-    """A static refresh and the graph of its step."""
+    """A static refresh and the graph of its step. It holds the memory that the graph reads, and no model."""
 
-    def __init__(self, static: StaticRefresh) -> None:
-        self.static = static
-        self.graph = torch.cuda.CUDAGraph()
-        device = static.tokens.device
+    def __init__(self, model: nn.Module, static: StaticRefresh, joined: Sequence[Joined]) -> None:
+        self._static = static
+        self._read = (tensors_of(model), joined)
+        self._graph = torch.cuda.CUDAGraph()
+        self._done = torch.cuda.Event()
+        self._device = device = static.tokens.device
         with torch.cuda.device(device), torch.no_grad():
             side = torch.cuda.Stream(device)
             side.wait_stream(torch.cuda.current_stream(device))
             with torch.cuda.stream(side):
                 for _ in range(WARM_UPS):
-                    static.step()
+                    static.step(model)
             torch.cuda.current_stream(device).wait_stream(side)
             try:
-                with torch.cuda.graph(self.graph):
-                    static.step()
+                with torch.cuda.graph(self._graph):
+                    static.step(model)
             except torch.OutOfMemoryError:
                 raise
             except RuntimeError as error:
                 reason = str(error).splitlines()[0]
                 raise Refused(f"this model's forward cannot be captured in a CUDA graph ({reason})") from error
+            self._done.record()
+
+    def refresh(self, rows: Sequence[Rows], ids: torch.Tensor, positions: torch.Tensor, out: Sequence[Rows]) -> None:
+        """Replay over `rows` and write the refreshed ones into `out`, on the caller's stream."""
+        with torch.cuda.device(self._device):
+            # The lock orders the threads only; the buffers may still be in use on another stream.
+            self._done.wait()
+            try:
+                self._static.load(rows, ids, positions)
+                self._graph.replay()
+                self._static.store(out, positions)
+            finally:
+                self._done.record()

@@ -42,9 +42,14 @@ class AttentionPlan(ABC):
         return plan
 
     @classmethod
-    def build_static(cls, positions: torch.Tensor, windows: tuple[Window | None, ...], keys: int) -> Self:
-        """Plan for `positions` [1, B] where they are, for a cache of `keys`; the host reads nothing of them."""
-        plan = cls(positions=positions, last_seen=positions, windows=windows, static_keys=keys)
+    def build_static(
+        cls, positions: torch.Tensor, last_seen: torch.Tensor, windows: tuple[Window | None, ...], keys: int
+    ) -> Self:
+        """Plan for rows at `positions` [1, B] that see up to `last_seen` [1, B] of a cache of at least `keys`.
+
+        Both stay where they are; the host reads nothing of them.
+        """
+        plan = cls(positions=positions, last_seen=last_seen, windows=windows, static_keys=keys)
         for window in set(windows):
             plan.prepare(window)
         return plan

@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 
 import torch
 
-from cachemend.repair_core.architecture import Window
+from cachemend.repair_core.architecture import HeadWidths, Window
 from cachemend.repair_core.executors import triton_kernels as kernels
 from cachemend.repair_core.executors.plan import AttentionPlan
 from cachemend.repair_core.executors.tiles import tile_bounds, visible_keys
@@ -129,6 +129,17 @@ class FusedTritonPlan(TritonPlan):
                 value_width=value_width,
                 block=max(_block(width), _block(value_width)),
             )
+
+
+def shared_bytes(widths: HeadWidths, dtype: torch.dtype) -> int:
+    """Shared memory of one program of `attend_tile` in bytes, as Triton 3.7 compiles it for NVIDIA devices.
+
+    One tile of keys and one of values, the queries (FP32 ones twice, as the two parts of TF32x3) and two tiles of FP32
+    logits.
+    """
+    queries = kernels.ROWS * (2 if dtype == torch.float32 else 1)
+    per_width = _block(widths.key) * (kernels.KEYS + queries) + _block(widths.value) * kernels.KEYS
+    return per_width * dtype.itemsize + 2 * kernels.ROWS * kernels.KEYS * torch.float32.itemsize
 
 
 def _block(width: int) -> int:

@@ -69,7 +69,7 @@ def attend_tile(
     """
     tile = tl.program_id(0)
     batch = (tl.program_id(1) // heads).to(tl.int64)
-    head = tl.program_id(1) % heads
+    head = (tl.program_id(1) % heads).to(tl.int64)
     split = tl.program_id(2)
     row = tile * row_tile + tl.arange(0, row_tile)
     # Rows beyond the end repeat the last one and are not stored.
@@ -220,7 +220,7 @@ def scatter_rows(
     """One program: the key and the value of one row and one head, to the row's position in the cache."""
     row = tl.program_id(0).to(tl.int64)
     batch = (tl.program_id(1) // heads).to(tl.int64)
-    head = tl.program_id(1) % heads
+    head = (tl.program_id(1) % heads).to(tl.int64)
     dim = tl.arange(0, block)
     position = tl.load(positions + batch * positions_b + row).to(tl.int64)
     key_at = fresh_keys + batch * fresh_k_b + head * fresh_k_h + row * fresh_k_r + dim * fresh_k_d

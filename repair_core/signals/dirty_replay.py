@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache
 
-from cachemend.repair_core.caches import Rows, in_place_cache, read_rows, set_length
+from cachemend.repair_core.caches import Rows, in_place_cache, read_rows, require_computed, set_length
 from cachemend.repair_core.edits import Edit
 from cachemend.repair_core.forward import input_device
 from cachemend.repair_core.prefilling import as_batch
@@ -35,9 +35,13 @@ def deleted_mass(model: nn.Module, dirty: Cache, edit: Edit) -> Scores:
 
     Args:
         dirty: cache of the original context, batch 1; not modified.
+
+    Raises:
+        Refused: rows of inserted tokens were never computed.
     """
     if edit.suffix_length == 0:
         return torch.zeros(0, dtype=torch.float64).numpy()
+    require_computed(dirty, "this signal")
     stop = int(edit.suffix_original_positions[0])
     rows = [Rows(_with_room(k, stop), _with_room(v, stop)) for k, v in read_rows(dirty)]
     cache = in_place_cache(rows, stop)
@@ -48,7 +52,7 @@ def deleted_mass(model: nn.Module, dirty: Cache, edit: Edit) -> Scores:
         block = ids[:, start : start + BLOCK]
         observer = _MassOnDeleted(model, start, deleted, block.shape[1])
         set_length(cache, start)
-        observe(model, cache, block, observer)
+        observe(model, cache, block, observer, ids.shape[1])
         masses.append(observer.mass * block.shape[1] / observer.cells)
     retained = torch.tensor(edit.suffix_original_positions) - stop
     return torch.cat(masses)[retained].numpy()

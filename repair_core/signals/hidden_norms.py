@@ -9,6 +9,7 @@ from torch import nn
 from cachemend.repair_core.architecture import text_config
 from cachemend.repair_core.errors import Refused
 from cachemend.repair_core.forward import base_model, input_device, model_lock
+from cachemend.repair_core.pinning import pinned_frequencies
 from cachemend.repair_core.prefilling import as_batch
 from cachemend.repair_core.relevance import Scores
 
@@ -28,7 +29,7 @@ def hidden_norms(model: nn.Module, token_ids: Sequence[int]) -> Scores:
         hidden = output[0] if isinstance(output, tuple) else output
         total.add_(hidden[0].double().norm(dim=-1).cpu())
 
-    with model_lock(base), torch.no_grad():
+    with model_lock(base), torch.no_grad(), pinned_frequencies(model, len(token_ids)):
         handles = [layer.register_forward_hook(add) for layer in used]
         try:
             base(input_ids=as_batch(model, token_ids, input_device(model)), use_cache=False)

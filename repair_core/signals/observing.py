@@ -15,6 +15,7 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 from cachemend.repair_core.architecture import Window, layer_windows
 from cachemend.repair_core.caches import Rows, fill
 from cachemend.repair_core.forward import Enough, attention_function, base_model, run
+from cachemend.repair_core.pinning import pinned_frequencies
 from cachemend.repair_core.planned_attention import register_attention
 
 ATTENTION_NAME = "cachemend_observed"
@@ -59,11 +60,15 @@ class PassingLayer(DynamicLayer):
         return torch.cat((self.keys, key_states), dim=-2), torch.cat((self.values, value_states), dim=-2)
 
 
-def observe(model: nn.Module, cache: DynamicCache, token_ids: torch.Tensor, observer: Observer) -> None:
-    """Forward `token_ids` [batch, n] from `observer.start` on, showing the attention to `observer`."""
+def observe(model: nn.Module, cache: DynamicCache, token_ids: torch.Tensor, observer: Observer, length: int) -> None:
+    """Forward `token_ids` [batch, n] from `observer.start` on, showing the attention to `observer`.
+
+    Args:
+        length: tokens of the context that the rows of `cache` were computed in.
+    """
     base = base_model(model)
     positions = torch.arange(observer.start, observer.start + token_ids.shape[1], device=token_ids.device)[None]
-    with attention_function(base, ATTENTION_NAME):
+    with attention_function(base, ATTENTION_NAME), pinned_frequencies(model, length):
         run(base, token_ids, cache, positions, observer=observer)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache
 
-from cachemend.repair_core.caches import Rows, read_rows
+from cachemend.repair_core.caches import Rows, read_rows, require_computed
 from cachemend.repair_core.forward import input_device
 from cachemend.repair_core.prefilling import as_batch
 from cachemend.repair_core.relevance import Scores
@@ -47,12 +47,16 @@ def query_attention(model: nn.Module, shifted: Cache, query_ids: Sequence[int]) 
     """Forward the query against the shifted cache (batch 1; not modified) and collect its attention.
 
     The softmax covers everything a query token sees; it is not renormalised over the suffix.
+
+    Raises:
+        Refused: rows of inserted tokens were never computed.
     """
+    require_computed(shifted, "this signal")
     rows = read_rows(shifted)
     length = rows[0].keys.shape[-2]
     observer = _Columns(model, length)
     if query_ids:
-        observe(model, passing_cache(rows), as_batch(model, query_ids, input_device(model)), observer)
+        observe(model, passing_cache(rows), as_batch(model, query_ids, input_device(model)), observer, length)
     return QueryAttention((observer.total / max(1, observer.cells)).numpy(), observer.squares.sqrt().numpy())
 
 
@@ -65,5 +69,5 @@ def shallow_query_attention(model: nn.Module, shallow: Sequence[Rows], query_ids
     length = shallow[0].keys.shape[-2]
     observer = _Columns(model, length, last_layer=len(shallow) - 1)
     if query_ids:
-        observe(model, passing_cache(shallow), as_batch(model, query_ids, input_device(model)), observer)
+        observe(model, passing_cache(shallow), as_batch(model, query_ids, input_device(model)), observer, length)
     return observer.total.numpy()

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache
 
-from cachemend.repair_core.caches import read_rows
+from cachemend.repair_core.caches import read_rows, require_computed
 from cachemend.repair_core.edits import Edit
 from cachemend.repair_core.relevance import Scores
 from cachemend.repair_core.rotary import cache_rotations
@@ -15,7 +15,11 @@ def low_pass_strength(model: nn.Module, shifted: Cache, edit: Edit) -> Scores:
 
     Rotation is taken back first. Along the suffix, the lowest floor((floor(S/2) + 1) / 2) of the FFT's bins are
     kept, in FP32; a layer's scores are divided by their sum. One token, or a layer of zeros, scores uniformly.
+
+    Raises:
+        Refused: rows that an earlier edit inserted were never computed.
     """
+    require_computed(shifted, "this signal", but=edit.inserted_positions)
     where = torch.tensor(edit.suffix_positions)
     count = edit.suffix_length
     total = torch.zeros(count, dtype=torch.float64)

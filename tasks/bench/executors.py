@@ -22,7 +22,8 @@ timed: refresh: copy of the cache, plan and mask, all layers, write of the fresh
        packed, in place: the same without the copy of the cache
        bottom-right: a control with the wrong mask; not a repair, not compared
        plain forward: B contiguous tokens behind N - B rows, no LM head; its own cache update copies the cache once
-ratios: over the measured products; over the larger of FLOPs over peak and bytes over bandwidth"""
+ratios: over the measured products; over the larger of FLOPs over peak and bytes over bandwidth, with the line's copy
+       both end with the last layer's keys and values; those of the plain forward count its cache, not its output"""
 IN_PLACE, CONTROL, PLAIN = "packed, in place", "bottom-right", "plain forward"
 
 

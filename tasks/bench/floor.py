@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import linear
 
+from cachemend.repair_core.architecture import text_config
 from cachemend.repair_core.forward import base_model
 
 _CPU = torch.device("cpu")
@@ -24,18 +25,21 @@ class Machine(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """Seconds that the FLOPs of some work take at peak, and its bytes at full bandwidth."""
+    """Seconds that the FLOPs of some work take at peak, its bytes at full bandwidth, and those of a copy beside it."""
 
     by_flops: float
     by_bytes: float
+    by_copy: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """The larger: no schedule is faster."""
-        return max(self)
+        """The larger: no schedule that copies as much is faster."""
+        return max(self.by_flops, self.by_bytes + self.by_copy)
 
     def __str__(self) -> str:
-        return f"FLOPs over peak {self.by_flops * 1e3:.1f} ms, bytes over bandwidth {self.by_bytes * 1e3:.1f} ms"
+        moved = f"bytes over bandwidth {self.by_bytes * 1e3:.1f} ms"
+        copied = f" and {self.by_copy * 1e3:.1f} ms of the copy" if self.by_copy else ""
+        return f"FLOPs over peak {self.by_flops * 1e3:.1f} ms, {moved}{copied}"
 
 
 def calibrate(repeats: int = 5, dtype: torch.dtype = torch.float32, device: torch.device = _CPU) -> Machine:
@@ -63,11 +67,11 @@ def _best(function: Callable[[], object], repeats: int, device: torch.device) ->
 def products_of_a_refresh(model: nn.Module, positions: torch.Tensor) -> Callable[[], None]:
     """The matrix products a refresh of `positions` [B] needs, with the model's own weights and nothing else.
 
-    Every projection of every layer for B rows, and for each row its logits over the u + 1 visible keys and the
-    weighted sum of their values, as one product per 16 neighbouring rows.
+    The projections of `_needed` for B rows, and in every layer but the last for each row its logits over the u + 1
+    visible keys and the weighted sum of their values, as one product per 16 neighbouring rows.
     """
     base: Any = base_model(model)
-    weights = [m.weight for layer in base.layers for m in layer.modules() if isinstance(m, nn.Linear)]
+    weights = _needed(model)
     config = base.config
     rows, kv_heads = len(positions), config.num_key_value_heads
     fold = config.num_attention_heads // kv_heads
@@ -79,7 +83,7 @@ def products_of_a_refresh(model: nn.Module, positions: torch.Tensor) -> Callable
     def run() -> None:
         for weight in weights:
             linear(inputs[weight.shape[1]], weight)
-        for _ in base.layers:
+        for _ in range(len(base.layers) - 1):
             for group, query in zip(groups, queries, strict=True):
                 visible = keys[:, : int(group.max()) + 1]
                 (query @ visible.transpose(1, 2)) @ visible
@@ -91,35 +95,48 @@ def bound_of_a_refresh(model: nn.Module, positions: torch.Tensor, machine: Machi
     """The bound of a refresh of `positions` [B] that copies a cache of `copied` rows."""
     return Bound(
         flops_of_a_refresh(model, positions) / machine.flops,
-        bytes_of_a_refresh(model, positions, copied) / machine.bandwidth,
+        bytes_of_a_refresh(model, positions) / machine.bandwidth,
+        bytes_of_a_copy(model, copied) / machine.bandwidth,
     )
 
 
 def flops_of_a_refresh(model: nn.Module, positions: torch.Tensor) -> float:
     """FLOPs of the same products, with exactly u + 1 keys per row."""
     base: Any = base_model(model)
-    linear_flops = sum(
-        2 * m.weight.numel() for layer in base.layers for m in layer.modules() if isinstance(m, nn.Linear)
-    ) * len(positions)
+    linear_flops = sum(2 * weight.numel() for weight in _needed(model)) * len(positions)
     width = base.config.num_attention_heads * base.config.head_dim
     pairs = int((positions + 1).sum())
-    return linear_flops + 4.0 * width * pairs * len(base.layers)
+    return linear_flops + 4.0 * width * pairs * (len(base.layers) - 1)
 
 
-def bytes_of_a_refresh(model: nn.Module, positions: torch.Tensor, copied: int) -> float:
-    """Bytes of weights read once, of K and V read once up to the last position, and of a copy of `copied` rows."""
-    base: Any = base_model(model)
-    weights = sum(m.weight.nbytes for layer in base.layers for m in layer.modules() if isinstance(m, nn.Linear))
-    return weights + _bytes_of_rows(model, int(positions.max()) + 1) + bytes_of_a_copy(model, copied)
+def bytes_of_a_refresh(model: nn.Module, positions: torch.Tensor) -> float:
+    """Bytes of the weights of `_needed`, and of K and V up to the last position in every layer but the last, read once.
+
+    No copy of a cache is among them.
+    """
+    weights = sum(weight.nbytes for weight in _needed(model))
+    return weights + _bytes_of_rows(model, int(positions.max()) + 1, text_config(model).num_hidden_layers - 1)
 
 
 def bytes_of_a_copy(model: nn.Module, copied: int) -> float:
     """Bytes of a cache of `copied` rows, read once and written once."""
-    return 2 * _bytes_of_rows(model, copied)
+    return 2 * _bytes_of_rows(model, copied, text_config(model).num_hidden_layers)
 
 
-def _bytes_of_rows(model: nn.Module, count: int) -> float:
+def _needed(model: nn.Module) -> list[torch.Tensor]:
+    """The weight matrices that fresh rows take: all of every layer but the last, of which the cache needs K and V only.
+
+    Where the last layer projects to keys and values by other names, all of it.
+    """
+    base: Any = base_model(model)
+    *before, last = base.layers
+    ends = [part for name, part in last.named_modules() if name.rpartition(".")[2] in ("k_proj", "v_proj")]
+    parts = [part for layer in (*before, *(ends or [last])) for part in layer.modules()]
+    return [part.weight for part in parts if isinstance(part, nn.Linear)]
+
+
+def _bytes_of_rows(model: nn.Module, count: int, layers: int) -> float:
     base: Any = base_model(model)
     config = base.config
     itemsize = next(model.parameters()).element_size()
-    return 2 * config.num_key_value_heads * config.head_dim * itemsize * len(base.layers) * count
+    return 2 * config.num_key_value_heads * config.head_dim * itemsize * layers * count

@@ -9,15 +9,16 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from cachemend.repair_core.architecture import text_config
+from cachemend.repair_core.architecture import Window, text_config
 from cachemend.repair_core.executors.backends import plan_attention, require_attention
+from cachemend.repair_core.executors.plan import AttentionPlan
 from cachemend.tasks.execution.lines import GQA_SDPA, HF_SDPA
 
 Attend = Callable[[], torch.Tensor]
 
 
 class Operands(NamedTuple):
-    """Resident query [1, heads, B, d], key and value [1, kv heads, N, d]."""
+    """Resident query [batch, heads, B, d], key and value [batch, kv heads, N, d]."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -32,12 +33,13 @@ class Operands(NamedTuple):
         dtype: torch.dtype,
         device: torch.device,
         seed: int = 0,
+        batch: int = 1,
     ) -> "Operands":
         """Standard normal operands; `heads` are query heads, K/V heads and their width."""
         query, kv, width = heads
         generator = torch.Generator().manual_seed(seed)
         shapes = ((query, rows), (kv, length), (kv, length))
-        made = [torch.randn(1, *shape, width, generator=generator).to(device, dtype) for shape in shapes]
+        made = [torch.randn(batch, *shape, width, generator=generator).to(device, dtype) for shape in shapes]
         return cls(*made)
 
     def heads(self) -> dict[str, int]:
@@ -63,10 +65,19 @@ def prepared(line: str, operands: Operands, positions: torch.Tensor) -> Attend:
         return _hf_sdpa(operands, _mask(operands, positions))
     if line == GQA_SDPA:
         return _gqa_sdpa(operands, _mask(operands, positions))
-    require_attention(line, operands.key.device, operands.key.dtype)
-    plan = plan_attention(line, positions[None], (None,))
+    plan = planned(line, operands, positions[None])
     scale = operands.query.shape[-1] ** -0.5
     return lambda: plan.attend(*operands, 0, scale).contiguous()
+
+
+def planned(backend: str, operands: Operands, positions: torch.Tensor, window: Window | None = None) -> AttentionPlan:
+    """The plan of a backend of the packed executor for rows at `positions` [batch, B] of one layer.
+
+    Raises:
+        InputError: a backend that is unknown, or cannot run on this device or in this precision.
+    """
+    require_attention(backend, operands.key.device, operands.key.dtype)
+    return plan_attention(backend, positions, (window,))
 
 
 def _mask(operands: Operands, positions: torch.Tensor) -> torch.Tensor:

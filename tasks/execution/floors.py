@@ -13,9 +13,10 @@ _COUNTED = frozenset(str(shape["model_type"]) for shape in SHAPES.values())
 
 
 def refresh_bound(model: nn.Module, positions: Positions, machine: Machine, copied: int) -> Bound | None:
-    """The bound of recomputing `positions` and copying a cache of `copied` rows; None where it is not known.
+    """The bound of recomputing `positions`, and beside it of copying a cache of `copied` rows; None if not known.
 
-    It is that of one traversal: what a schedule does twice counts once.
+    It is that of one traversal that ends with the last layer's keys and values: what a schedule does twice, or beyond
+    them, does not count.
     """
     if text_config(model).model_type not in _COUNTED:
         return None
@@ -39,3 +40,8 @@ def floor_columns(bound: Bound | None, machine: Machine) -> dict[str, float | No
         "peak_flops": machine.flops,
         "bandwidth": machine.bandwidth,
     }
+
+
+def copy_column(bound: Bound | None) -> dict[str, float | None]:
+    """What the line's copy of the cache adds to its bytes, as a column."""
+    return {"floor_copy_seconds": None if bound is None else bound.by_copy}

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import torch
 
+from cachemend.repair_core.executors import EXPERIMENTAL, REPAIRING
 from cachemend.repair_core.executors.backends import ATTENTIONS, DEFAULT, availability, require_attention
 
 OWN_ATTENTION = "model"
@@ -15,6 +16,12 @@ OWN_EXECUTOR = "none"
 
 HF_SDPA, GQA_SDPA = "hf-sdpa", "sdpa-gqa"
 """Attention outside an executor: transformers' wrapper around SDPA, and SDPA with grouped queries itself."""
+
+COMPARED = (*REPAIRING, *EXPERIMENTAL)
+"""Executors that the refresh study takes. The experimental ones run on a CUDA device only, and when named."""
+
+GRAPH_ATTENTIONS = (DEFAULT, "triton-split")
+"""Backends of a captured refresh. A model keeps few graphs: with more lines each call would capture its own again."""
 
 
 class Line(NamedTuple):
@@ -42,10 +49,14 @@ def how(attention: str, device: torch.device, dtype: torch.dtype) -> str | None:
 
 
 def refresh_lines(executors: Sequence[str], attentions: Sequence[str]) -> tuple[Line, ...]:
-    """Each executor once, the packed one with every backend."""
+    """Each executor once, the packed one with every backend; a CUDA graph with those of `GRAPH_ATTENTIONS` among them.
+
+    A graph of no such backend is there with the first one, and says why it cannot run.
+    """
+    graphed = [name for name in attentions if name in GRAPH_ATTENTIONS] or attentions[:1]
     lines = []
     for executor in executors:
-        backends = attentions if executor == "packed" else (OWN_ATTENTION,)
+        backends = attentions if executor == "packed" else graphed if executor in EXPERIMENTAL else (OWN_ATTENTION,)
         lines += [Line(executor, attention) for attention in backends]
     return tuple(lines)
 

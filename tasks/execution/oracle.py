@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import torch
 
+from cachemend.repair_core.architecture import Window
+
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.bfloat16: (0.002, 0.02),
     torch.float16: (0.00025, 0.003),
@@ -29,24 +31,32 @@ class Tolerance(NamedTuple):
 
 
 def absolute_causal(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, positions: torch.Tensor
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    positions: torch.Tensor,
+    window: Window | None = None,
 ) -> torch.Tensor:
-    """Row r reads keys 0 to u_r (paper Eq. 22), in FP64.
+    """Row r reads keys 0 to u_r (paper Eq. 22), or of them those in its window, in FP64.
 
     Args:
-        query: [1, heads, B, d].
-        key, value: [1, kv heads, N, d].
-        positions: int64 [B].
+        query: [batch, heads, B, d].
+        key, value: [batch, kv heads, N, d].
+        positions: int64 [B] for all sequences, or [batch, B].
 
     Returns:
-        FP64 [1, B, heads, d].
+        FP64 [batch, B, heads, d].
     """
-    kv_heads, length, width = key.shape[1:]
+    batch, kv_heads, length, width = key.shape
     heads, count = query.shape[1:3]
-    seen = torch.arange(length, device=key.device) <= positions.to(key.device)[:, None]
-    out = torch.empty(1, count, heads, value.shape[-1], dtype=torch.float64, device=query.device)
+    keys = torch.arange(length, device=key.device)
+    last = positions.to(key.device).expand(batch, count)[..., None]
+    seen = keys <= last
+    if window is not None:
+        seen &= keys >= window.first(last)
+    out = torch.empty(batch, count, heads, value.shape[-1], dtype=torch.float64, device=query.device)
     for head in range(heads):  # one at a time: FP64 logits of all heads are large
-        k, v = (t[0, head * kv_heads // heads].double() for t in (key, value))
-        logits = (query[0, head].double() @ k.T * width**-0.5).masked_fill(~seen, float("-inf"))
-        out[0, :, head] = logits.softmax(dim=-1) @ v
+        k, v = (t[:, head * kv_heads // heads].double() for t in (key, value))
+        logits = (query[:, head].double() @ k.mT * width**-0.5).masked_fill(~seen, float("-inf"))
+        out[:, :, head] = logits.softmax(dim=-1) @ v
     return out

@@ -17,19 +17,23 @@ from cachemend.repair_core.intervals import Positions, causal_pairs, maximal_int
 from cachemend.repair_core.timing import synchronize
 from cachemend.tasks.bench.floor import calibrate
 from cachemend.tasks.bench.sampling import interleaved
-from cachemend.tasks.execution.floors import floor_columns, refresh_bound
+from cachemend.tasks.execution.floors import copy_column, floor_columns, refresh_bound
 from cachemend.tasks.execution.lines import OWN_ATTENTION, OWN_EXECUTOR, Line, how
 from cachemend.tasks.execution.protocol import Protocol, sample_columns
 from cachemend.tasks.execution.trying import OK, attempt
 
 TIMED_STAGES = (
-    "recovery of a repair: shift, relevance, unit construction, allocation, refresh in place on the shifted copy",
-    "refresh of a repair: plan, mask, all layers and write of the rows, without the copy, which shift makes",
+    "recovery of a repair: shift, relevance, unit construction, allocation, refresh in place on the shifted copy, one "
+    "after another; allocation and planning beside Shift, as in the paper's section 13.3, is not done here",
+    "refresh of a repair: plan, mask, all layers and write of the rows, without the copy, which shift makes; the "
+    "paper's refresh includes that of its output",
     "replay: copy of the prefix rows and a forward of the suffix; re-prefill: a forward of the edited context; "
     "shift: the copy and the rotation alone",
     "not in it: prefill of the original context, tokenization of the prompt, query and decoding",
-    "floor: one traversal's FLOPs over peak or its bytes (weights, visible K/V, copied rows) over bandwidth, the "
-    "larger; selection and rotation have none",
+    "floor: of the refresh or operator alone, FLOPs over peak or bytes over bandwidth, the larger, of one traversal "
+    "that ends with the last layer's K/V: weights and visible K/V read once, without a copy; beside it the floor with "
+    "the rows that the recovery copies. The ratio is the refresh or operator over the floor without the copy; "
+    "selection and rotation have none",
 )
 RE_PREFILL, REPLAY, SHIFT, REPAIR = "re-prefill", "replay", "shift", "repair"
 
@@ -103,6 +107,7 @@ def time_recovery(loaded: LoadedModel, deletion: Deletion, query: str, setup: Re
                 "seconds_mean": fmean(had.whole) if had.whole else None,
                 "refresh_mean": fmean(had.refresh) if had.refresh and line.method != SHIFT else None,
                 **floor_columns(bound, machine),
+                **copy_column(bound),
                 "how": how(line.attention, device, dtype),
                 **tried._asdict(),
             }

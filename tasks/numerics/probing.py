@@ -19,6 +19,7 @@ from cachemend.repair_core.promoting import full_fp32, is_low_precision, promote
 from cachemend.tasks.failures import outcome_of
 from cachemend.tasks.numerics.arms import NATIVE, PathArm
 from cachemend.tasks.numerics.building import fresh_context
+from cachemend.tasks.numerics.finishing import finished
 from cachemend.tasks.work import Measured
 
 REFERENCE = "interval"
@@ -84,7 +85,8 @@ class _Probes:
             truth = self._refreshed(REFERENCE, budget, positions, in_fp32=True)
             native = self._refreshed(NATIVE, budget, positions).errors(truth, positions)
             row |= _against_fp32(mine.errors(truth, positions), native)
-        return _finish(row)
+        broken = [n for n in ("input_unchanged", "positions_exact", "unselected_bit_identical") if not row[n]]
+        return finished(row, f"broken invariant: {', '.join(broken)}" if broken else None)
 
     def _refreshed(self, executor: str, budget: float, positions: Positions, in_fp32: bool = False) -> _Refreshed:
         key = (budget, executor, in_fp32)
@@ -98,6 +100,11 @@ class _Probes:
                 )
                 ids = as_batch(model, self.case.query_ids, rows[0].keys.device)
                 logits = JoinedBatch(model, [rows], ids.shape[1]).forward(ids, rows[0].keys.shape[-2])
+            if not all(tensor.isfinite().all() for tensor in (logits, *(part for layer in rows for part in layer))):
+                arithmetic = " in FP32" if in_fp32 else ""
+                raise FloatingPointError(
+                    f"{executor} refresh{arithmetic}: its rows or the query's logits are not finite"
+                )
             self._done[key] = _Refreshed(rows, logits[0])
         return self._done[key]
 
@@ -128,9 +135,3 @@ def _against_fp32(errors: dict[str, NumericError], native: dict[str, NumericErro
         "budget_largest_ratio": check.largest_ratio,
         "budget_where": check.where,
     }
-
-
-def _finish(row: dict[str, Any]) -> dict[str, Any]:
-    """Turn a measurement that breaks an invariant into a failure."""
-    broken = [n for n in ("input_unchanged", "positions_exact", "unselected_bit_identical") if not row[n]]
-    return row | {"outcome": "case_error", "error": f"broken invariant: {', '.join(broken)}"} if broken else row

@@ -12,6 +12,7 @@ from cachemend.tasks.ending import answer_text
 from cachemend.tasks.failures import outcome_of
 from cachemend.tasks.numerics.arms import RE_PREFILL, PathArm
 from cachemend.tasks.numerics.building import BuiltPath, build_path, fresh_context
+from cachemend.tasks.numerics.finishing import finished
 from cachemend.tasks.work import Measured
 
 REPEATS = 3
@@ -64,7 +65,7 @@ def _decoded(loaded: LoadedModel, case: NiahCase, cache: Cache, limit: int) -> A
 
 def _row(loaded: LoadedModel, said: tuple[str, int, Answer], built: BuiltPath) -> dict[str, Any]:
     kind, repeat, found = said
-    return {
+    row = {
         "cache": kind,
         "repeat": repeat,
         "n_positions": len(built.positions),
@@ -76,3 +77,4 @@ def _row(loaded: LoadedModel, said: tuple[str, int, Answer], built: BuiltPath) -
         "gold_nll": -found.logprobs[0],
         "outcome": "ok",
     }
+    return finished(row)

@@ -6,17 +6,19 @@ from pathlib import Path
 import pytest
 
 from cachemend.flows.execution_config import ExecutionBenchConfig
+from cachemend.flows.execution_summary import _refused_name
 from cachemend.flows.overrides import build_config
 from cachemend.repair_core.errors import InputError
+from cachemend.repair_core.executors import EXPERIMENTAL
 from cachemend.repair_core.executors.backends import ATTENTIONS
 from cachemend.warehouse import store
 
 from support.parts_count import read_rows
 
 FEW = (
-    *("shape=tiny", "dtype=float32", "lengths=256", "rows=16", "intervals=1,4", "executors=packed,interval"),
-    *("attentions=sdpa,flex", "warmups=0", "repeats=2", "recovery_lengths=300", "recovery_repeats=1"),
-    *("recovery_warmups=0", "budgets=5"),
+    *("shape=tiny", "dtype=float32", "lengths=256", "rows=16", "intervals=1,4", "attentions=sdpa,flex"),
+    *("executors=packed,interval,packed-graph", "warmups=0", "repeats=2", "budgets=5"),
+    *("recovery_lengths=300", "recovery_repeats=1", "recovery_warmups=0"),
 )
 
 
@@ -32,10 +34,14 @@ def test_every_study_is_timed_once_and_says_how(command, prefect_server, cluster
     )
     ways = Counter((row["executor"], row["attention"], row["n_intervals"], row["outcome"]) for row in refresh)
     assert ways == {
-        (executor, how, n, "ok"): 1
+        (executor, how, n, outcome): 1
         for n in (1, 4)
-        for executor, how in (("packed", "sdpa"), ("packed", "flex"), ("interval", "model"))
+        for executor, how, outcome in (
+            *(("packed", "sdpa", "ok"), ("packed", "flex", "ok"), ("interval", "model", "ok")),
+            ("packed-graph", "sdpa", "refused"),
+        )
     }
+    assert "packed-graph sdpa not timed: Refused: executor 'packed-graph' needs a CUDA device" in ended.out
     assert {row["attention"] for row in attention} == {"hf-sdpa", "sdpa-gqa", "sdpa", "flex"}
     assert Counter(row["method"] for row in recovery) == {"re-prefill": 1, "replay": 1, "shift": 1, "repair": 2}
     for row in (*refresh, *attention, *recovery):
@@ -61,6 +67,21 @@ def test_defaults_are_the_paper_s_protocol() -> None:
     assert len(arms["recovery"].cells()) == 3 + 2 * 2
 
 
+def test_captured_executors_are_compared_where_they_are_named_only() -> None:
+    assert not EXPERIMENTAL.keys() & set(ExecutionBenchConfig(shape="tiny").executors)
+    config = build_config(ExecutionBenchConfig, assignments=["shape=tiny", "executors=packed-graph,packed-graph-fused"])
+    cells = config.arms()["refresh"].cells()
+    assert {(cell["executor"], cell["attention"]) for cell in cells} == {
+        (executor, attention) for executor in EXPERIMENTAL for attention in ("sdpa", "triton-split")
+    }
+
+
+def test_a_captured_executor_is_announced_by_its_own_name() -> None:
+    """Its backend may well run here."""
+    refused = [{"executor": executor, "attention": "sdpa"} for executor in ("packed", "none", "packed-graph")]
+    assert [_refused_name(row) for row in refused] == ["sdpa", "sdpa", "packed-graph sdpa"]
+
+
 def test_default_lengths_are_those_the_model_holds() -> None:
     config = ExecutionBenchConfig()
     config.check_model()
@@ -73,6 +94,7 @@ def test_default_lengths_are_those_the_model_holds() -> None:
         ("shape=qwen3-8", r"shape 'qwen3-8' is unknown; did you mean 'qwen3-8b'\? known: "),
         ("attentions=trito", "attentions 'trito' is unknown; did you mean 'triton'"),
         ("executors=bottom-right", "executors 'bottom-right' is unknown; .*direct, interval"),
+        ("executors=packed-grap", "executors 'packed-grap' is unknown; did you mean 'packed-graph'"),
         ("executor=direct", "executor 'direct' is one of several that are compared; give executors="),
         ("intervals=1,3", "64 positions in 3 intervals do not fit"),
         ("lengths=2047", "64 positions in 1 intervals do not fit a context of 2047 tokens"),

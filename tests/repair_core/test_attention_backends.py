@@ -1,5 +1,7 @@
 """Every backend of packed attention against the FP64 oracle. Without a device Triton's kernels are interpreted."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -170,3 +172,25 @@ def test_fused_write_equals_indexed_writes() -> None:
         assert torch.equal(ours[1], theirs[1])
         changed = (ours[0] != given.key).any(-1).any(1)
         assert [row.nonzero().flatten().tolist() for row in changed] == positions.tolist()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for the interpreter: a device would need 8.6 GB")
+def test_heads_may_lie_further_apart_than_32_bits_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from triton.runtime.interpreter import GridExecutor
+
+    # It copies every storage onto itself after a launch, and would fill the sparse file.
+    monkeypatch.setattr(GridExecutor, "_restore_args_dev", lambda *_: None)
+    # The third head starts at 2 * (2^31 - 16) numbers, which as int32 is -32.
+    apart, keys, width = 2**31 - 16, 20, 16
+    shape = (2 * apart + 64 + keys * width,)
+    far = torch.from_numpy(np.memmap(tmp_path / "cache", dtype=np.float16, mode="w+", shape=shape))
+    key = far[64:].as_strided((1, 3, keys, width), (1, apart, width, 1))
+    given = operands(heads=3, kv_heads=3, width=width, rows=3, keys=keys, dtype=torch.float16)
+    key.copy_(given.key)
+    assert worst(attend("triton", given._replace(key=key)), expected(given)) <= 1
+    plan = plan_attention("triton-fused", given.positions, (None,))
+    other = given.value.clone()
+    plan.write_both(key, other, given.query, given.query)
+    where = given.positions[0]
+    assert torch.equal(key[:, :, where], given.query)
+    assert torch.equal(other[:, :, where], given.query)

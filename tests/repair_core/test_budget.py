@@ -33,7 +33,14 @@ def test_hand_computed_budgets() -> None:
     assert repair_budget(100, Tokens(64)) == 64
 
 
-@pytest.mark.parametrize("bad", [-1, 100.5, "many", float("nan"), float("inf"), None])
+@pytest.mark.parametrize(
+    "bad",
+    # A number of as many digits as the last two have would never be done.
+    [
+        *(-1, 100.5, "many", float("nan"), float("inf"), None, True, "٥", "1_0", "1/2", " 5", "5%", "0x5", "", "."),
+        *("1e999999999", "1e-999999999"),
+    ],
+)
 def test_bad_budgets_are_named(bad: object) -> None:
     with pytest.raises(InputError, match="budget"):
         repair_budget(100, bad)  # type: ignore[arg-type]
@@ -54,6 +61,11 @@ def test_negative_lengths_and_token_counts_are_refused() -> None:
             Tokens(odd)  # type: ignore[arg-type]
 
 
+@given(st.floats(0, 100))
+def test_any_float_is_the_decimal_it_prints_as(percent: float) -> None:
+    assert repair_budget(999, percent) == oracle.budget(999, percent) == repair_budget(999, str(percent))
+
+
 @given(st.sets(st.integers(0, 300)))
 def test_intervals_and_counts_equal_the_oracle(chosen: set[int]) -> None:
     positions = sorted(chosen)
@@ -62,7 +74,31 @@ def test_intervals_and_counts_equal_the_oracle(chosen: set[int]) -> None:
     assert token_layers(positions, 30) == counts_oracle.token_layers(30, len(positions))
 
 
-@pytest.mark.parametrize("bad", [[3, 2], [1, 1], [-1, 2], [0, 9]])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [3, 2],
+        [1, 1],
+        [-1, 2],
+        [0, 9],
+        [1.5],
+        [1.0, 2.0],
+        [0, 1.5],
+        [float("nan")],
+        ["1"],
+        [True],
+        [None],
+        [[1], [2, 3]],
+    ],
+)
 def test_bad_positions_are_refused(bad: list[int]) -> None:
     with pytest.raises(InputError, match="positions"):
         check_positions(bad, 9)
+
+
+def test_the_position_that_is_no_whole_number_is_named() -> None:
+    with pytest.raises(InputError, match=r"^positions hold 1\.5; give the whole numbers of tokens$"):
+        check_positions([0, 1.5, 2.5], 9)  # type: ignore[list-item]
+    for whole in ([1, 3], range(1, 4, 2), np.array([1, 3], dtype=np.uint8)):
+        assert check_positions(whole, 9).tolist() == [1, 3]
+    assert check_positions([], 9).dtype == np.int64

@@ -22,6 +22,8 @@ from cachemend.repair_core import (
     InputError,
     Refused,
     RepairContext,
+    Replacement,
+    StaleContext,
     Tokens,
     prefill,
     refresh,
@@ -369,6 +371,41 @@ def test_bad_input_is_refused_before_anything_is_measured(cache: Path) -> None:
     with pytest.raises(InputError, match="n_intervals 1 is impossible with 0 rows; leave it out"):
         estimate(model, edit(20, 60), 0, n_intervals=1)
     assert not list(cache.rglob("*.json"))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama-dynamic"])
+def test_an_edit_in_place_is_estimated_where_rows_cannot_be_moved(name: str, cache: Path) -> None:
+    model, ids = build(BY_NAME[name]), edit(20, 60).original_ids
+    moving = "the keys of layer 0" if name == "gpt2" else "rope_type 'dynamic'"
+    swapped = Replacement(original_ids=ids, start=10, stop=12, replacement_ids=[5, 6])
+    for _ in range(2):  # with and without a calibration to be found
+        with pytest.raises(Refused, match=moving):
+            estimate(model, edit(20, 60))
+        guess = estimate(model, swapped, Tokens(6))
+        assert min(guess.repair.seconds, guess.parts.shift, guess.parts.refresh) > 0
+    longer = Replacement(original_ids=ids, start=10, stop=12, replacement_ids=[5, 6, 7])
+    with pytest.raises(Refused, match=moving):
+        estimate(model, longer)
+    # Nothing stands behind an appended token, but a longer context may be rotated otherwise.
+    if name == "gpt2":
+        assert estimate(model, appending(30, 20)).advice
+    else:
+        with pytest.raises(Refused, match="rotates a context of 30 tokens otherwise than one of 50"):
+            estimate(model, appending(30, 20))
+
+
+def test_frequencies_that_cannot_be_moved_are_another_machine() -> None:
+    assert calibration_key(build(BY_NAME["llama-dynamic"])) != calibration_key(build(BY_NAME["llama"]))
+
+
+def test_any_context_is_estimated_as_its_edit_and_no_edit_is_named(calibrated: nn.Module) -> None:
+    plain, tokenizer = edit(20, 60), PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()))
+    for kind in (StaleContext, RepairContext):
+        assert estimate(calibrated, kind(calibrated, tokenizer, plain, "?")) == estimate(calibrated, plain)
+    for odd, what in ((None, "NoneType"), ([plain], "list"), ("text", "str")):
+        with pytest.raises(InputError) as caught:
+            estimate(calibrated, odd)  # type: ignore[arg-type]
+        assert str(caught.value) == f"edit is a {what}; give a Deletion, a Replacement or Edits"
 
 
 @pytest.mark.parametrize("change", [edit(700, 500), inserting(700, 500, 300)], ids=["deletion", "insertion"])

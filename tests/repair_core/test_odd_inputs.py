@@ -18,6 +18,7 @@ from cachemend.repair_core import (
     edit_features,
     load_model,
     prefill,
+    refresh,
     repair,
     repair_batch,
     replacement_from_texts,
@@ -186,3 +187,14 @@ def test_numbers_of_numpy_are_numbers() -> None:
     cases = [f"case {i}" for i in range(200)]
     for own, other in ((0.25, np.float32(0.25)), (0.3, np.float64(0.3)), (1, np.int64(1))):
         assert [sampled(case, own, 1) for case in cases] == [sampled(case, other, 1) for case in cases]  # type: ignore[arg-type]
+
+
+def test_positions_of_a_refresh_are_whole_numbers(loaded: LoadedModel, edit: Replacement) -> None:
+    cache = prefill(loaded.model, edit.original_ids)
+
+    def told(positions: Any) -> str:
+        return _line(lambda: refresh(loaded.model, cache, edit.original_ids, positions))
+
+    for odd, named in (([1.5], "1.5"), ([[0, 2.5]], "2.5"), ([2.0], "2.0"), ([True], "True"), (["1"], "'1'")):
+        assert told(odd) == f"positions hold {named}; give the whole numbers of tokens"
+    assert told([[1], [2, 3]]).startswith("positions must be whole numbers in rows of equal lengths")

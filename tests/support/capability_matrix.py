@@ -120,7 +120,8 @@ when this page is not what the run finds. Every family is a small model with ran
 - A model type that is not listed is tried: a refresh of a few tokens at load must agree with the interval-wise one and
   with a fresh prefill, or the model is refused.
 - Quantized weights are accepted for {accepted}, where only weights are
-  quantized; the tests run them where the packages are installed. LoRA adapters are accepted, wrapped or merged.
+  quantized, and LoRA adapters, wrapped or merged. The tests run all of them but torchao, which the set-up does not
+  install and whose test runs where it is.
 - `device_map` over several accelerators is experimental: it has not been run on more than one.
 """
 

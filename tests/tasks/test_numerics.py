@@ -1,6 +1,7 @@
 """The numerical controls on one case: what is built anew, what is compared with what, and how failures are recorded."""
 
 import hashlib
+import re
 from collections import Counter
 from dataclasses import replace
 from functools import cached_property
@@ -16,14 +17,18 @@ from cachemend.datasets.niah_rosters import PAPER_96
 from cachemend.repair_core import InputError, LoadedModel, RepairContext, answer, load_model, prefill, replay
 from cachemend.repair_core.executors import REPAIRING
 from cachemend.repair_core.residual_bound import ResidualBound
-from cachemend.tasks.numerics import building
+from cachemend.tasks.numerics import bounding, building
 from cachemend.tasks.numerics.arms import PATHS, RE_PREFILL, PathArm, sur_arms
 from cachemend.tasks.numerics.bounding import PROBED_ROWS, bound_case, spread
+from cachemend.tasks.numerics.finishing import finished
 from cachemend.tasks.numerics.probing import probe_case
 from cachemend.tasks.numerics.repeating import cells_of, repeat_case
 from cachemend.tasks.numerics.works import BOUND, PROBES, REPEATS
-from cachemend.tasks.work import get_work
+from cachemend.tasks.work import Measured, get_work
+from cachemend.warehouse.schemas import TABLES
+from cachemend.warehouse.validate import validated
 
+from support.numeric_rows import bound_row, probe_row, repeat_row
 from support.tiny_checkpoint import save_tiny
 
 SUR = sur_arms((20.0,), REPAIRING)
@@ -163,6 +168,93 @@ def test_a_violation_is_no_result(loaded: LoadedModel, case: NiahCase, monkeypat
     assert measured.row["outcome"] == "case_error"
     assert measured.row["error"] == f"the error exceeds the bound at 1 of {2 * 6 * PROBED_ROWS} probed rows"
     assert sum(measured.row["violated"]) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_probe_that_sees_other_rows_is_no_result(
+    folder: str, case: NiahCase, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(folder, dtype=dtype)
+    (right,) = bound_case(model, case, sur_arms((20.0,), ("packed",)), "sdpa")
+    assert right.row["outcome"] == "ok"
+
+    def stale(chosen: np.ndarray) -> np.ndarray:
+        return np.setdiff1d(np.arange(chosen[0], case.n_tokens), chosen)[:PROBED_ROWS]
+
+    monkeypatch.setattr(bounding, "spread", stale)
+    (measured,) = bound_case(model, case, sur_arms((20.0,), ("packed",)), "sdpa")
+    row = measured.row
+    assert row["outcome"] == "case_error"
+    limit = {"float32": 0.001, "bfloat16": 0.1, "float16": 0.0125}[dtype]
+    assert row["reproduced"] > limit
+    assert row["error"] == (
+        "the probe does not see what the refresh saw: fresh keys or values are "
+        f"{row['reproduced']:.3g} from the cached ones in layer 1, more than {limit}"
+    )
+    assert "n_probed" not in row, "it says nothing of the bound"
+    _is_valid("bound_records", bound_row(), measured)
+
+
+@pytest.fixture(scope="module")
+def overflowing(folder: str) -> LoadedModel:
+    """FP16 weights that make the last layer's queries greater than any FP16 number; keys and values stay finite."""
+    low = load_model(folder, dtype="float16")
+    with torch.no_grad():
+        low.model.model.layers[1].self_attn.q_proj.weight.mul_(torch.finfo(torch.float16).max / 2)
+    return low
+
+
+def _is_valid(table: str, row: dict[str, Any], found: Measured) -> None:
+    """The table takes what was found; columns that it leaves out are NULL, as in a written record."""
+    measured = {c.name for c in TABLES[table].columns if c.nullable and c.name not in ("stratum", "length", "budget")}
+    validated(TABLES[table], [row | dict.fromkeys(measured) | found.row])
+
+
+def test_answers_that_are_no_numbers_are_failures(overflowing: LoadedModel, case: NiahCase) -> None:
+    rows = repeat_case(overflowing, case, PATHS, "sdpa", 2)
+    assert len(rows) == 12
+    for found in rows:
+        assert (found.row["outcome"], found.row["error"]) == ("case_error", "gold_nll is not finite")
+        assert found.row["gold_nll"] is None
+        _is_valid("repeat_records", repeat_row(), found)
+
+
+def test_probes_that_are_no_numbers_are_failures(overflowing: LoadedModel, case: NiahCase) -> None:
+    for found in probe_case(overflowing, case, SUR, "sdpa"):
+        assert found.row["outcome"] == "case_error"
+        assert found.row["error"] == (
+            f"FloatingPointError: {found.arm.executor} refresh: its rows or the query's logits are not finite"
+        )
+        _is_valid("probe_records", probe_row(), found)
+
+
+def test_bounds_that_are_no_numbers_are_failures(
+    overflowing: LoadedModel, loaded: LoadedModel, case: NiahCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (found,) = bound_case(overflowing, case, sur_arms((20.0,), ("packed",)), "sdpa")
+    assert found.row["outcome"] == "case_error"
+    assert re.fullmatch(r"error or bound is not finite at \d+ of 192 probed rows", found.row["error"])
+    assert found.row["reproduced"] < 0.0125
+    _is_valid("bound_records", bound_row(), found)
+
+    def planted(*arguments: Any) -> Any:
+        probe = probe_residual(*arguments)
+        probe.found.bound[1, 2, 3] = np.inf
+        return probe
+
+    probe_residual = bounding.probe_residual
+    monkeypatch.setattr(bounding, "probe_residual", planted)
+    (found,) = bound_case(loaded, case, sur_arms((20.0,), ("packed",)), "sdpa")
+    assert found.row["error"] == f"error or bound is not finite at 1 of {2 * 6 * PROBED_ROWS} probed rows"
+    _is_valid("bound_records", bound_row(), found)
+
+
+def test_a_difference_from_nothing_is_a_failure() -> None:
+    row = {"kv_relative_l2": float("inf"), "kv_max_abs": 1.0, "n_positions": 3, "outcome": "ok"}
+    told = {"outcome": "case_error", "error": "kv_relative_l2 is not finite"}
+    assert finished(row) == {"kv_relative_l2": None, "kv_max_abs": 1.0, "n_positions": 3, **told}
+    assert finished(row, "it broke")["error"] == "it broke; kv_relative_l2 is not finite"
+    assert finished({"kv_max_abs": 1.0, "outcome": "ok"}) == {"kv_max_abs": 1.0, "outcome": "ok"}
 
 
 def test_rows_are_spread_over_all_positions() -> None:

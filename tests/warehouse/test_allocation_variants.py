@@ -28,7 +28,8 @@ from support.report_rows import Setup, cases, failed, record, write_results
 from support.result_rows import case as case_row
 
 NAMES = ("sur", "sur-tail", "windows-2", "whole-units", "matched-tokens")
-ARMS = (*sweep_arms(NAMES, CHOICE_BUDGETS), Arm(allocator="locality-upper-bound", budget=100.0))
+LOCALITY_ARM = Arm(allocator="locality-upper-bound", budget=100.0)
+ARMS = (*sweep_arms(NAMES, CHOICE_BUDGETS), LOCALITY_ARM)
 TAIL = next(described for described in DESCRIBED if described.name == "sur-tail")
 
 
@@ -222,6 +223,39 @@ def test_cohorts_of_one_wording_are_not_pooled(tmp_path: Path) -> None:
     names["cohort-questions-real"] = "questions-after"
     views = section.variant_views(groups, names, tmp_path)
     assert [(len(view.identities), view.pooled[0].n) for view in views] == [(1, 12), (1, 12)]
+
+
+@pytest.mark.parametrize(
+    ("shares", "median"),
+    [([40, 10, 20], 20), ([40, 10, 20, None], 30), ([None, 10, 20, None], None), ([None, 10, None], None)],
+)
+def test_the_median_locality(tmp_path: Path, shares: list[int | None], median: float | None) -> None:
+    setup = Setup(cases=cases(len(shares)))
+    percents = {case.digest: share for case, share in zip(setup.cases, shares, strict=True)}
+
+    def change(row: dict[str, Any]) -> dict[str, Any]:
+        share = percents[row["case_digest"]]
+        return row | {"em": float(share is not None), "suffix_length": 100, "positions": list(range(share or 100))}
+
+    arms = (*sweep_arms(("sur",), CHOICE_BUDGETS), LOCALITY_ARM)
+    write(tmp_path, "questions-after", cases=setup.cases, arms=arms, change=change)
+    groups = read_groups(tmp_path)
+    (view,) = section.variant_views(groups, {"cohort-questions-after": "questions-after"}, tmp_path)
+    assert view.locality is not None
+    assert (view.locality.n, view.locality.n_reached) == (len(shares), len(shares) - shares.count(None))
+    assert view.locality.median == (None if median is None else pytest.approx(median))
+
+
+@pytest.mark.parametrize(
+    "other", [{"attention": "eager"}, {"decoding": "greedy-8"}, {"score_rule": "another"}, {"dtype": "bfloat16"}]
+)
+def test_the_locality_is_that_of_the_same_settings(tmp_path: Path, other: dict[str, str]) -> None:
+    arms = (*sweep_arms(("sur",), CHOICE_BUDGETS), LOCALITY_ARM)
+    for name, settings, n in (("one", {}, 3), ("two", other, 5)):
+        more = {"run_id": name, "cases": cases(n), "arms": arms}
+        write(tmp_path, "questions-after", change=lambda row, settings=settings: row | settings, **more)
+    views = section.variant_views(read_groups(tmp_path), {"cohort-questions-after": "questions-after"}, tmp_path)
+    assert sorted(view.locality.n for view in views if view.locality) == [3, 5]
 
 
 def test_nothing_to_freeze_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,7 @@ def test_latest_refresh_stands_beside_its_floor_and_the_paper_s_figure(tmp_path:
     assert (few["n_timed"], few["seconds_median"]) == (2, 0.5), "fewer rounds are another measurement"
     assert packed["seconds_median"] == 0.02
     assert (packed["floor_seconds"], packed["floor_of"], packed["floor_ratio"]) == (0.010, "bytes", pytest.approx(2.0))
+    assert packed["floor_with_copy_seconds"] == pytest.approx(0.012)
     assert packed["paper_ms"] == 32.672
     for said in ("NVIDIA H100 80GB HBM3", "bfloat16", "the paper's own executors", "float32", "cpu with 2 threads"):
         assert said in packed["paper_differs"]
@@ -91,7 +92,13 @@ def test_recovery_is_a_mean_of_contexts_beside_replay_and_the_paper(tmp_path: Pa
     assert repair["recovery_seconds"] == pytest.approx(0.08)
     assert repair["refresh_seconds"] == pytest.approx(0.04)
     assert (repair["replay_ratio"], repair["re_prefill_ratio"]) == (pytest.approx(1.5), pytest.approx(2.5))
-    assert repair["floor_ratio"] == pytest.approx(8.0)
+    assert repair["floor_ratio"] == pytest.approx(0.04 / 0.01), "the refresh over its floor, not the recovery"
+    assert repair["floor_with_copy_seconds"] == pytest.approx(0.013)
+    said = (
+        "refresh of a repair with the copy of its output",
+        "refresh of a repair in place on the copy that Shift makes",
+    )
+    assert all(text in repair["paper_differs"] for text in said)
     assert (repair["n_contexts"], repair["n_of"]) == (2, 2)
     assert (repair["paper_refresh_ms"], repair["paper_recovery_ms"]) == (31.98, 50.71)
     assert "Erasing-NIAH contexts" in repair["paper_differs"]
@@ -132,7 +139,9 @@ def test_published_figures_are_single_and_say_what_they_were_measured_on() -> No
 
 
 def test_the_page_shows_times_floors_figures_and_what_differs(tmp_path: Path) -> None:
-    write_part(tmp_path, "refresh_timing_rows", [refresh_row(), refresh_row("packed", "flex", relative_l2=0.5)])
+    off = "the fresh rows differ from the interval-wise executor's by 0.5 in relative L2, more than 0.0001"
+    wrong = refresh_row("packed", "flex", relative_l2=0.5, outcome="case_error", error=off)
+    write_part(tmp_path, "refresh_timing_rows", [refresh_row(), wrong])
     write_part(tmp_path, "attention_timing_rows", [attention_row("hf-sdpa")])
     write_part(tmp_path, "recovery_timing_rows", [recovery_row(), recovery_row("replay", 0.1)])
     page = Page(write_report(tmp_path, tmp_path / "page.html").read_text(encoding="utf-8"))
@@ -144,8 +153,8 @@ def test_the_page_shows_times_floors_figures_and_what_differs(tmp_path: Path) ->
     assert refresh.rows[0][-1] == "Paper, ms"
     (sdpa,) = (row for row in refresh.rows if row[3] == "sdpa (runs on cpu)")
     assert sdpa[4:8] == ["30.000 [29.000, 34.000]", "10.000", "bytes", "3.00"]
-    assert sdpa[-1] == "32.672"
+    assert (sdpa[8], sdpa[-1]) == ("12.000", "32.672")
     assert attention.rows[1][-1] == "402.8"
-    assert recovery.row("5 %, packed sdpa")[:3] == ["25.000", "50.000", "2.00"]
-    for said in ("NVIDIA H100 80GB HBM3", "20 rounds after 10", "What was timed", "All of it"):
+    assert recovery.row("5 %, packed sdpa")[:5] == ["25.000", "50.000", "2.00", "–", "2.50"]
+    for said in ("NVIDIA H100 80GB HBM3", "more than 0.0001", "20 rounds after 10", "What was timed", "All of it"):
         assert said in page.text or said.lower() in page.text.lower()

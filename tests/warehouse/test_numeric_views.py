@@ -15,6 +15,7 @@ from cachemend.warehouse import store
 from cachemend.warehouse.parts import write_part
 from cachemend.warehouse.published_numerics import published_numerics
 from cachemend.warehouse.report import write_report
+from cachemend.warehouse.report.numerics import read_numerics
 from cachemend.warehouse.schemas import TABLES, record_key
 
 from support.numeric_rows import bound_row, one_of_each, probe_row, repeat_row
@@ -107,29 +108,48 @@ def test_excess_is_not_clipped(tmp_path: Path) -> None:
 
 def test_probes_are_summed_up(tmp_path: Path) -> None:
     rows = [
-        probe_row("case-0"),
-        probe_row("case-1", argmax_agreement=0.5, first_argmax_same=False, logits_relative_l2=0.03),
-        probe_row("case-2", budget_n_over=2, budget_largest_ratio=2.5, budget_where="layer 1 keys rms"),
-        probe_row("case-3", outcome="case_error", error="it broke", budget_largest_ratio=9.0),
+        probe_row("case-0", "tiled"),
+        probe_row("case-1", "tiled", argmax_agreement=0.5, first_argmax_same=False, logits_relative_l2=0.03),
+        probe_row("case-2", "tiled", budget_n_over=2, budget_largest_ratio=2.5, budget_where="layer 1 keys rms"),
+        probe_row("case-3", "tiled", outcome="case_error", error="it broke", budget_largest_ratio=9.0),
         probe_row("case-0", "direct", **dict.fromkeys(("budget_n", "budget_n_over", "budget_largest_ratio"))),
     ]
     write_part(tmp_path, "probe_records", rows)
-    direct, packed = rows_of(tmp_path, "FROM executor_probes ORDER BY executor")
-    assert (packed["n"], packed["n_of"], packed["n_failed"]) == (3, 4, 1)
-    assert packed["argmax_agreement_percent"] == pytest.approx(100 * 2.5 / 3)
-    assert packed["n_first_argmax_differs"] == 1
-    assert packed["logits_relative_l2_high"] == 0.03
-    assert (packed["n_over_budget"], packed["n_budget"]) == (1, 3)
-    assert (packed["budget_largest_ratio"], packed["budget_where"]) == (2.5, "layer 1 keys rms")
-    assert (direct["n_over_budget"], direct["n_budget"], direct["budget_largest_ratio"]) == (0, 0, None)
+    direct, tiled = rows_of(tmp_path, "FROM executor_probes ORDER BY executor")
+    assert (tiled["n"], tiled["n_of"], tiled["n_failed"]) == (3, 4, 1)
+    assert tiled["argmax_agreement_percent"] == pytest.approx(100 * 2.5 / 3)
+    assert tiled["n_first_argmax_differs"] == 1
+    assert tiled["logits_relative_l2_high"] == 0.03
+    assert (tiled["n_over_budget"], tiled["n_budget"]) == (1, 3)
+    assert (tiled["budget_largest_ratio"], tiled["budget_where"]) == (2.5, "layer 1 keys rms")
+    assert (direct["n_over_budget"], direct["n_budget"], direct["budget_largest_ratio"]) == (None, 0, None)
+
+
+def test_packed_is_the_measure_and_held_to_none(tmp_path: Path) -> None:
+    own = {"budget_largest_ratio": 1.0, "budget_where": "layer 0 keys maximum"}
+    write_part(tmp_path, "probe_records", [probe_row(**own), probe_row(executor="interval")])
+    interval, packed = rows_of(tmp_path, "FROM executor_probes ORDER BY executor")
+    names = ("n_budget", "n_over_budget", "budget_largest_ratio", "budget_where")
+    assert [packed[name] for name in names] == [0, None, None, None]
+    assert [interval[name] for name in names] == [1, 0, 1.25, "layer 3 values maximum"]
+    numerics = read_numerics(tmp_path)
+    assert numerics is not None
+    (table,) = numerics.tables
+    cells = {
+        heading.rsplit(" ", 1)[1]: dict(zip(table.columns[1:], cells, strict=True)) for heading, cells in table.lines
+    }
+    assert (cells["packed"]["Over budget"], cells["packed"]["Largest ratio"]) == ("–", "–")
+    assert cells["interval"]["Over budget"] == "0 of 1"
+    assert cells["interval"]["Largest ratio"] == "1.250 (layer 3 values maximum)"
 
 
 def test_bound_is_summed_up_by_layer_and_over_all(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     size, rows = 60, []
     for case in range(3):
-        error = rng.random(size)
-        columns = {"value_term": error * rng.uniform(0.5, 2, size), "bound": error * rng.uniform(1, 90, size)}
+        # Rounded, so that many are equal.
+        error = rng.integers(1, 9, size) / 8
+        columns = {"value_term": error * rng.integers(1, 4, size), "bound": error * rng.integers(1, 90, size)}
         rows.append(
             bound_row(
                 f"case-{case}",
@@ -148,12 +168,15 @@ def test_bound_is_summed_up_by_layer_and_over_all(tmp_path: Path) -> None:
     assert found.keys() == {None, 0, 1, 2}
 
     def column(name: str, layer: int | None) -> np.ndarray:
-        return np.array([v for r in rows for v, at in zip(r[name], r["layer"], strict=True) if layer in (None, at)])
+        wanted = (1, 2) if layer is None else (layer,)
+        return np.array([v for r in rows for v, at in zip(r[name], r["layer"], strict=True) if at in wanted])
 
     for layer, row in found.items():
         error, bound, value = (column(name, layer) for name in ("error_norm", "bound", "value_term"))
-        assert row["n_probed"] == len(error)
+        assert row["n_probed"] == (60 if layer is not None else 180)
         assert row["n_cases"] == 3
+        assert (row["n_of"], row["reproduced"]) == ((None, None) if layer is not None else (3, 1e-6))
+        assert row["error_median"] == np.median(error)
         assert row["n_violated"] == 0
         assert row["tightness_low"] == pytest.approx((bound / error).min())
         for name, share in (("q05", 0.05), ("median", 0.5), ("q95", 0.95)):
@@ -168,6 +191,42 @@ def test_rows_without_error_have_no_tightness(tmp_path: Path) -> None:
     found = {row["layer"]: row for row in rows_of(tmp_path, "FROM residual_bound")}
     assert found[0]["tightness_low"] == pytest.approx(20)
     assert found[None]["error_high"] == 0.4
+
+
+def test_the_first_layer_is_in_no_figure_over_all(tmp_path: Path) -> None:
+    row = bound_row(error_norm=[1e-9, 2e-9, 0.2, 0.4], bound=[1e3, 1e-9, 8.0, 2.0])
+    write_part(tmp_path, "bound_records", [row])
+    (over_all,) = rows_of(tmp_path, "FROM residual_bound WHERE layer IS NULL")
+    assert (over_all["n_probed"], over_all["n_violated"]) == (4, 0)
+    assert (over_all["tightness_low"], over_all["tightness_q95"]) == pytest.approx((5, 5 + 0.95 * 35))
+    assert over_all["error_median"] == pytest.approx(0.3)
+    assert over_all["bound_rank_correlation"] == pytest.approx(-1)
+    page = write_report(tmp_path).read_text()
+    assert "Layer 0 reads embeddings" in page
+
+
+def test_a_probe_that_saw_other_rows_is_in_no_figure(tmp_path: Path) -> None:
+    lists = ("layer", "head", "position", "error_norm", "value_term", "bound_measured", "bound", "violated")
+    told = {"outcome": "case_error", "error": "the probe does not see what the refresh saw"}
+    unseen = bound_row("case-1", reproduced=0.25, **dict.fromkeys(("n_probed", *lists)), **told)
+    gone = bound_row("case-2", **dict.fromkeys(("n_probed", "reproduced", *lists)), **told)
+    write_part(tmp_path, "bound_records", [bound_row(value_term=[0.01, 0.2, 0.3, 0.5])])
+    alone = {row["layer"]: row for row in rows_of(tmp_path, "FROM residual_bound")}
+    write_part(tmp_path, "bound_records", [unseen, gone])
+    found = {row["layer"]: row for row in rows_of(tmp_path, "FROM residual_bound")}
+    assert found[None] == alone[None] | {"n_of": 3, "reproduced": 0.25}
+    assert found[0] == alone[0]
+    page = write_report(tmp_path).read_text()
+    assert "<td>0.25</td><td>1 of 3</td>" in page
+
+
+def test_only_failed_bounds_are_told_too(tmp_path: Path) -> None:
+    lists = ("layer", "head", "position", "error_norm", "value_term", "bound_measured", "bound", "violated")
+    told = {"outcome": "case_error", "error": "it broke"}
+    write_part(tmp_path, "bound_records", [bound_row(**dict.fromkeys(("n_probed", "reproduced", *lists)), **told)])
+    (row,) = rows_of(tmp_path, "FROM residual_bound")
+    assert (row["layer"], row["n_cases"], row["n_of"], row["n_probed"], row["n_violated"]) == (None, 0, 1, 0, 0)
+    assert "<td>0 of 1</td>" in write_report(tmp_path).read_text()
 
 
 def test_a_planted_violation_is_counted_and_told(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def _grid(study: str, unit: str, scale: float, rows: list[Row]) -> ExecutionTabl
             _scaled(row["floor_seconds"], scale),
             row["floor_of"] if row["floor_seconds"] is not None else "–",
             number(row["floor_ratio"], 2),
+            *([_scaled(row["floor_with_copy_seconds"], scale)] if study == "refresh" else []),
             number(row[check[0]], 5),
             number(row[paper], 1 if study == "attention" else 3),
         )
@@ -65,10 +66,11 @@ def _grid(study: str, unit: str, scale: float, rows: list[Row]) -> ExecutionTabl
         if row["seconds_median"] is not None
     ]
     columns = ("N", "R", "Executor", "Attention", f"Median, {unit}", f"Floor, {unit}", "Floor is of", "Over its floor")
+    with_copy = (f"Floor with the copy, {unit}",) if study == "refresh" else ()
     first = rows[0]
     what = "Refresh" if study == "refresh" else "Attention alone"
     caption = f"{what} of {first['rows']} positions, {_setting(first)}"
-    return _table(caption, (*columns, check[1], f"Paper, {unit}"), lines, rows)
+    return _table(caption, (*columns, *with_copy, check[1], f"Paper, {unit}"), lines, rows)
 
 
 def _recovery(rows: list[Row]) -> ExecutionTable:
@@ -93,7 +95,7 @@ def _recovery(rows: list[Row]) -> ExecutionTable:
         "Recovery, ms",
         "Replay takes, times",
         "Re-prefill takes, times",
-        "Over its floor",
+        "Refresh over its floor",
         "Contexts",
         "Paper: refresh, ms",
         "Paper: recovery, ms",

@@ -1,8 +1,10 @@
 """The page's section on the paper's open questions: variants of SUR, pooled over wordings, models kept apart."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from math import isfinite
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from cachemend.calibration import Interval, bootstrap_mean
@@ -138,17 +140,12 @@ def _mean(scores: Scores, budget: float) -> Interval:
 
 
 def _locality(results: Path, identities: Sequence[Identity]) -> Locality | None:
-    found = store.ask(
-        results,
-        "SELECT cohort_digest, model_fingerprint, dtype, executor, engine_version, reached, rho_upper_bound "
-        "FROM repair_locality ORDER BY rho_upper_bound",
-    ).table.to_pylist()
-    names = ("cohort_digest", "model_fingerprint", "dtype", "executor", "engine_version")
-    wanted = {tuple(getattr(identity, name) for name in names) for identity in identities}
-    mine = [row for row in found if tuple(row[name] for name in names) in wanted]
+    names = [field.name for field in fields(Identity)]
+    sql = f"SELECT {', '.join(names)}, reached, rho_upper_bound FROM repair_locality"
+    found = store.ask(results, sql).table.to_pylist()
+    mine = [row for row in found if Identity(**{name: row[name] for name in names}) in identities]
     if not mine:
         return None
-    middle = mine[len(mine) // 2]
-    return Locality(
-        len(mine), sum(row["reached"] for row in mine), 100 * middle["rho_upper_bound"] if middle["reached"] else None
-    )
+    # Between the two middle cases of an even number, and infinite where either is.
+    middle = median(row["rho_upper_bound"] for row in mine)
+    return Locality(len(mine), sum(row["reached"] for row in mine), 100 * middle if isfinite(middle) else None)

@@ -1,5 +1,6 @@
--- Complete refreshes of equal work, latest measurement of each line; beside them the floor of the run and, for B = 64, the
--- figure of the paper's Table 18 (ms), with what differs in words.
+-- Complete refreshes of equal work, latest measurement of each line; beside them the floor of the run, without the copy of
+-- the cache and with it (the ratio is over the one without), and, for B = 64, the figure of the paper's Table 18 (ms),
+-- with what differs in words.
 SELECT
     r.experiment, r.model, r.model_fingerprint, r.dtype, r.weights, r.executor, r.attention, r.engine_version,
     r.device, r.torch_version, r.length, r.rows, r.n_intervals,
@@ -7,6 +8,9 @@ SELECT
     r.seconds_median, r.seconds_low, r.seconds_high, r.n_warmup, r.n_timed,
     greatest(r.floor_flops_seconds, r.floor_bytes_seconds) AS floor_seconds,
     CASE WHEN r.floor_flops_seconds >= r.floor_bytes_seconds THEN 'FLOPs' ELSE 'bytes' END AS floor_of,
+    CASE WHEN r.floor_copy_seconds IS NOT NULL
+        THEN greatest(r.floor_flops_seconds, r.floor_bytes_seconds + r.floor_copy_seconds)
+    END AS floor_with_copy_seconds,
     r.seconds_median / greatest(r.floor_flops_seconds, r.floor_bytes_seconds) AS floor_ratio,
     r.peak_flops, r.bandwidth,
     p.value AS paper_ms,
