@@ -9,7 +9,7 @@ RESULTS ?= results
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo test test-flows test-rest test-all check lint bench gpu-check lock clean
+.PHONY: setup demo test test-flows test-core test-rest test-all check lint bench gpu-check lock clean
 
 setup: $(READY) $(MODEL)
 
@@ -27,15 +27,19 @@ $(MODEL): $(READY)
 demo: setup
 	$(BIN)/cachemend run erasing-niah --limit 24 --results $(RESULTS)
 
-# The flows' tests share one server and one cluster; beside them the rest has the second core.
+# The flows' tests share one server and one cluster and mostly wait; the others fill both cores.
+CORE := tests/repair_core tests/oracle_checks tests/calibration tests/datasets
 test: setup
-	$(MAKE) --jobs=2 test-flows test-rest
+	$(MAKE) --jobs=3 test-flows test-core test-rest
 
 test-flows: setup
 	$(BIN)/pytest -m "not slow and not gpu" tests/flows
 
+test-core: setup
+	$(BIN)/pytest -m "not slow and not gpu" $(CORE)
+
 test-rest: setup
-	$(BIN)/pytest -m "not slow and not gpu" --ignore=tests/flows
+	$(BIN)/pytest -m "not slow and not gpu" $(addprefix --ignore=,tests/flows $(CORE))
 
 test-all: setup
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest -m "not gpu"

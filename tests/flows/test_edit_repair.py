@@ -149,6 +149,7 @@ def test_main_then_what_builds_on_it(go, items: list[EditCase], tmp_path: Path) 
     assert any(row["run_id"].endswith("-operators-embedded-dev") for row in runs)
 
 
+@pytest.mark.slow
 def test_sequences_and_cost(go, tiny_edits: tuple[Path, LoadedModel], monkeypatch, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     cohort = _cohort("embedded-sequences-dev", [sequence_case(tiny_edits[1], 3, 2), sequence_case(tiny_edits[1], 4, 5)])
     work = replace(edit_sequence_work.WORK, build=lambda tokenizer, roster: cohort)

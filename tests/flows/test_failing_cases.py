@@ -48,6 +48,7 @@ def test_a_poison_case_becomes_rows_and_the_rest_goes_on(run, monkeypatch: pytes
     assert set(per_cell(results).values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_case_that_kills_its_worker_twice_is_given_up(run, tmp_path: Path) -> None:
     model = save_tiny(tmp_path / "model", deadly_word=WORD)
     results = tmp_path / "results"

@@ -66,6 +66,7 @@ def server() -> Iterator[Server]:
     made.server_close()
 
 
+@pytest.mark.slow
 def test_local_verifier_then_endpoint(
     go,  # type: ignore[no-untyped-def]
     server: Server,
