@@ -3,8 +3,8 @@
 A wording decides where the value stands from the words that the question shares with the fact, and so which part of a
 unit a small budget must catch: before the key, after it, between two mentions of it, or inside an ordinary sentence of
 the surrounding prose. Every roster has seeds of its own. Wordings and lengths were fixed on development seeds: wordings
-that the clean cache answers and the stale one mostly does not, and lengths at which 2 and 3 % of the suffix are about
-one unit or less.
+that the clean cache answers and the stale one mostly does not, and lengths at which 2 % of the suffix are less than one
+unit.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """What each variant of SUR changes and what it is compared with, and which of them were chosen; loads no model code.
 
 Source: "Budgeted KV-Cache Repair for Evolving Contexts", section 9.3: matched fixed blocks and several local windows
-are missing there, and bonus, aggregation, decay and thresholds are never varied. Names and grids were fixed before
-any of them was run.
+are missing there, and bonus, aggregation, decay and thresholds are never varied. Arms were fixed before any of
+them was run.
 """
 
 import json
