@@ -55,9 +55,10 @@ check: lint test
 bench: setup
 	$(BIN)/python -m cachemend.tasks.bench $(SECTIONS)
 
-# Set-up is not needed: the Python of a machine with a GPU has torch, triton, transformers and numpy.
+# Set-up is not needed: the Python of a machine with a GPU has torch, triton, transformers and numpy. Exit codes 1 (wrong)
+# and 2 (no GPU) are those of the module; make ends with 2 for both.
 gpu-check:
-	PYTHONPATH=src $(PYTHON) -m cachemend.tasks.gpu_check $(ARGS)
+	@PYTHONPATH=src $(PYTHON) -m cachemend.tasks.gpu_check $(ARGS)
 
 lock:
 	$(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet pip-tools

@@ -26,8 +26,15 @@ class ModelState(NamedTuple):
     @classmethod
     def of(cls, model: nn.Module) -> "ModelState":
         """The state of `model` now."""
-        switches = [_switches(module) for module in model.modules() if hasattr(module, "merged_adapters")]
-        return cls(tuple(tensor.data_ptr() for tensor in tensors_of(model)), tuple(switches))
+        # Every replay asks, inside its time: one walk, and nothing made of a tensor.
+        addresses: list[int] = []
+        switches: list[Hashable] = []
+        for module in model.modules():
+            for held in (module._parameters, module._buffers):
+                addresses.extend(tensor.data_ptr() for tensor in held.values() if tensor is not None)
+            if "merged_adapters" in vars(module):
+                switches.append(_switches(module))
+        return cls(tuple(addresses), tuple(switches))
 
 
 def tensors_of(model: nn.Module) -> list[torch.Tensor]:
@@ -46,24 +53,32 @@ class Captures(Generic[Captured]):
         self._most = most
         self._of: WeakKeyDictionary[nn.Module, OrderedDict[tuple[ModelState, Hashable], Captured]] = WeakKeyDictionary()
 
-    def get(self, model: nn.Module, key: Hashable, capture: Callable[[], Captured]) -> Captured:
+    def get(
+        self,
+        model: nn.Module,
+        key: Hashable,
+        capture: Callable[[], Captured],
+        moves: Callable[[nn.Module], bool] | None = None,
+    ) -> Captured:
         """Return what was captured under `key` of the model as it is now, or capture it.
 
-        Captures made while the weights were elsewhere are dropped at the next capture. The caller holds the model's
-        lock.
+        Captures made while the weights were elsewhere, or before they move, are dropped first: they would keep the old
+        weights beside the new ones. The caller holds the model's lock.
 
         Args:
             model: what was captured; it is held weakly.
             key: of everything else the capture depends on.
-            capture: may move the model's weights; what it returns must not refer to the model.
+            capture: what it returns must not refer to the model.
+            moves: tells whether `capture` would move the model's weights now; None where it never does.
         """
         kept = self._of.setdefault(model, OrderedDict())
         place = (ModelState.of(model), key)
         if place not in kept:
+            moving = moves is not None and moves(model)
+            for old in [other for other in kept if moving or other[0].addresses != place[0].addresses]:
+                del kept[old]
             made = capture()
             place = (ModelState.of(model), key)
-            for old in [other for other in kept if other[0].addresses != place[0].addresses]:
-                del kept[old]
             kept[place] = made
             if len(kept) > self._most:
                 kept.popitem(last=False)

@@ -39,6 +39,16 @@ def fused_projections(model: nn.Module) -> Iterator[tuple[Joined, ...]]:
                 vars(part).pop("forward", None)
 
 
+def joining_moves(model: nn.Module) -> bool:
+    """Whether `fused_projections` would move weights: they are not joined yet, or were loaded again."""
+    return any(
+        not _adjoin([part.weight for part in parts])
+        for module in model.modules()
+        for names in TOGETHER
+        if (parts := _parts(module, names))
+    )
+
+
 def _parts(module: nn.Module, names: Sequence[str]) -> list[nn.Linear]:
     """The projections of `module` with these names; empty where they cannot run as one."""
     parts = [part for name in names if type(part := getattr(module, name, None)) is nn.Linear]

@@ -17,7 +17,7 @@ from cachemend.repair_core.architecture import LENGTH_DEPENDENT_ROPE, rope_types
 from cachemend.repair_core.caches import Rows, clone_rows
 from cachemend.repair_core.errors import Refused
 from cachemend.repair_core.executors.captures import Captures, tensors_of
-from cachemend.repair_core.executors.fused_projections import Joined, fused_projections
+from cachemend.repair_core.executors.fused_projections import Joined, fused_projections, joining_moves
 from cachemend.repair_core.executors.packed import PackedExecutor
 from cachemend.repair_core.executors.static_refresh import Bucket, StaticRefresh
 from cachemend.repair_core.forward import model_lock
@@ -50,7 +50,12 @@ class GraphExecutor(PackedExecutor):
         with model_lock(model):
             bucket = Bucket.of(positions.shape[1], ids.shape[1])
             key = (self.name, self.attention, bucket, rows[0].keys.dtype, rows[0].keys.device)
-            captured = _captures.get(model, key, lambda: self._capture(model, rows, bucket))
+            captured = _captures.get(
+                model,
+                key,
+                lambda: self._capture(model, rows, bucket),
+                moves=joining_moves if self.fuses else None,
+            )
             captured.refresh(rows, ids, positions, out)
         return out
 

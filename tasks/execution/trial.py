@@ -85,11 +85,15 @@ class Trial:
 
     def check(self, line: Line, support: Positions) -> Checked:
         """Run a line once; compare its rows with the interval-wise executor's, and the others with their old bits."""
-        reference = self._reference(support)
+        references: list[torch.Tensor] = []
+        tried = attempt(f"{REFERENCE}, the reference", lambda: references.append(self._reference(support)))
+        if tried != OK:
+            return Checked(attempt=tried)
         out: list[Rows] = []
         tried = attempt(f"{line.executor}/{line.attention}", lambda: out.extend(read_rows(self.run(line, support))))
         if tried != OK:
             return Checked(attempt=tried)
+        (reference,) = references
         kept_bits = set(changed_rows(self.kept, out)) <= set(support)
         difference = float((_selected(out, support) - reference).norm() / reference.norm())
         limit = LIMITS[next(self.model.parameters()).dtype]

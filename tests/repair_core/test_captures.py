@@ -11,7 +11,7 @@ from torch import nn
 from cachemend.repair_core import prefill
 from cachemend.repair_core.caches import read_rows
 from cachemend.repair_core.executors.captures import Captures, ModelState, tensors_of
-from cachemend.repair_core.executors.fused_projections import fused_projections
+from cachemend.repair_core.executors.fused_projections import fused_projections, joining_moves
 from cachemend.repair_core.executors.static_refresh import StaticRefresh
 
 from support.tiny_models import BY_NAME, build
@@ -50,6 +50,22 @@ def test_weights_elsewhere_are_captured_anew_and_the_old_memory_is_let_go() -> N
     del first
     gc.collect()
     assert before() is None
+
+
+def test_what_is_captured_holds_nothing_while_the_weights_move() -> None:
+    model, captures = build(BY_NAME["llama"]), Captures[_Counted](4)
+    plain = weakref.ref(captures.get(model, "plain", lambda: _Counted(model)))
+    held: list[bool] = []
+
+    def capture() -> _Counted:
+        gc.collect()
+        held.append(plain() is not None)
+        return _Counted(model, fuses=True)
+
+    captures.get(model, "16", capture, moves=joining_moves)
+    other = captures.get(model, "32", capture, moves=joining_moves)
+    assert held == [False, False]
+    assert captures.get(model, "16", pytest.fail, moves=joining_moves) is not other, "joined once, nothing moves again"
 
 
 def test_adapters_switched_without_a_new_tensor_are_another_state() -> None:

@@ -37,7 +37,7 @@ from cachemend.tasks.execution.replays import Context, check_replays
 from cachemend.tasks.execution.supports import matched_supports, random_deletion
 from cachemend.tasks.execution.targets import judge
 from cachemend.tasks.execution.text_table import tables
-from cachemend.tasks.execution.trial import LIMITS, Checked
+from cachemend.tasks.execution.trial import LIMITS, Checked, Trial
 from cachemend.tasks.execution.trying import OK
 from cachemend.tasks.work import Place, get_work
 
@@ -182,6 +182,19 @@ def test_a_refresh_that_touches_other_rows_is_no_result(loaded: LoadedModel, mon
     assert careless["outcome"] == "case_error"
     assert careless["unselected_bit_identical"] is False
     assert direct["outcome"] == "ok"
+
+
+def test_a_reference_that_fails_is_the_result_of_every_line(
+    loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_: Any) -> Any:
+        raise MemoryError("8 GiB wanted")
+
+    monkeypatch.setattr(Trial, "_reference", no_memory)
+    setup = RefreshSetup(intervals=(4,), lines=refresh_lines(["packed", "direct"], ["sdpa"]), protocol=FEW)
+    rows = time_refresh(loaded.model, 256, 16, setup)
+    assert len(rows) == 2
+    assert all(row["outcome"] != "ok" and "8 GiB wanted" in row["error"] for row in rows)
 
 
 def test_floors_count_what_the_work_needs(loaded: LoadedModel) -> None:
