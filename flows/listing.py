@@ -16,7 +16,7 @@ def print_listing() -> None:
     from cachemend.repair_core.allocators import names
     from cachemend.repair_core.arms import REFERENCES
     from cachemend.repair_core.embedded import EMBEDDED
-    from cachemend.repair_core.executors import EXECUTORS
+    from cachemend.repair_core.executors import EXECUTORS, EXPERIMENTAL
     from cachemend.repair_core.policies import DIAGNOSTICS, POLICIES
     from cachemend.repair_core.refreshing import ATTENTIONS
     from cachemend.repair_core.variants import VARIANTS
@@ -42,6 +42,7 @@ def print_listing() -> None:
     print(f"diagnostics: {', '.join(DIAGNOSTICS)}")
     print(f"families: {', '.join(FAMILIES)}")
     print(f"executor: {', '.join(EXECUTORS)}")
+    print(f"executors, experimental, of execution-bench: {', '.join(EXPERIMENTAL)}")
     print(f"attention: {', '.join(ATTENTIONS)}")
     print(f"models: {', '.join(EMBEDDED)} (embedded), a local folder, or a Hugging Face name")
 
